@@ -21,8 +21,9 @@ from symlab.networks.layernorm_resnet import LayerNormResNet
 from symlab.papers.neural_collapse.growth import blocks_of, pad, with_blocks
 from symlab.papers.neural_collapse.samples import Samples, samples_of, within_over_between
 from symlab.papers.neural_collapse.settings import Runs
-from symlab.papers.neural_collapse.trained_runs import Descent, minimise_depth, objective_on
+from symlab.papers.neural_collapse.trained_runs import Descent, losses_of, minimise_depth, objective_on
 from symlab.schemes.fixed_parts import State
+from symlab.training.on_samples import TrainingData
 
 DEPTHS = (2, 3, 4, 5, 8)
 PENALTY = 0.005
@@ -41,12 +42,8 @@ def parts(state: State, member: int, L: int, samples: Samples) -> list[float]:
     network = LayerNormResNet(samples.x.shape[1], samples.classes, 64, L).double()
     network.load_state_dict({name: tensor[member] for name, tensor in state.items()})
     layers = network.features(samples.x.double())
-    fit = torch.nn.functional.cross_entropy(network.readout(layers[-1]), samples.y)
-    weights = {name: p for name, p in network.named_parameters() if "bias" not in name}
-    hidden, last = (
-        PENALTY / 2 * sum(p.square().sum() for name, p in weights.items() if name.startswith(of))
-        for of in ("blocks", "readout")
-    )
+    data = TrainingData(samples.x, samples.y, samples.x[:0], samples.y[:0], "classification").widened()
+    fit, hidden, last = losses_of(network, data, (PENALTY, PENALTY)).values()
     read = zip(network.blocks, layers[:-1], strict=True)
     # A normalised stream has the norm 8.
     branches = [torch.relu(block[0](z)).norm(dim=1).mean() / 8 for block, z in read]

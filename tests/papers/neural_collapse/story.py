@@ -10,7 +10,7 @@ import torch
 from symlab.measures import collapse_bounds
 from symlab.measures.collapse import collapse_metrics
 from symlab.measures.collapse_bounds import least_loss
-from symlab.papers.neural_collapse.lemmas import squared_error_optimum
+from symlab.papers.neural_collapse.made_data import least_free_loss
 
 RUNS, LAYERS, OPTIMA, SAMPLES = (f"collapse_{name}.csv" for name in ("runs", "layers", "optima", "samples"))
 CRITICAL, PERTURBED = "critical_penalty.csv", "perturbed_classes.csv"
@@ -43,7 +43,7 @@ def network(key, seed, reference=False, worse=1.0):
     apart = flat or not key["grown"]
     scatter = (1, -1, -1, 1)[max(seed, 0)] if apart else max(seed, 0) ** 1.5
     power = (0.02 if flat else 1.2) * (1 + 0.01 * scatter)
-    free = least_loss(64, 10, key["last_penalty"]) if key["loss"] != MSE else squared_error_optimum(64, 10, 0.005)[0]
+    free = least_loss(64, 10, key["last_penalty"]) if key["loss"] != MSE else least_free_loss(MSE, 64, 10, 0.005, False)
     excess = worse * 0.01 * 64**-power if flat else worse * 0.01 * L**-power
     law = (np.log(L) ** 2 / L) ** (1 + 0.01 * max(seed, 0) ** 1.5)
     hidden = 1e-4 * law if key["network"] == "rn1" else excess / 2
@@ -391,6 +391,6 @@ def drawn_features(generator):
             found = collapse_metrics(H, scale * directions, y, shifts=loss == MSE)
             key = described("rn1", "constant", 2, loss) | {"seed": seed, "reference": False}
             row = key | {name: float(value) for name, value in found.items()} | {"fit": fit, "last": last}
-            free = least_loss(d, K, penalty) if loss == CE else squared_error_optimum(d, K, penalty)[0]
+            free = least_free_loss(loss, d, K, penalty, bias=False)
             rows.append(row | {"total": fit + last, "free": free, "gap": 0.0, "gradient": 0.0})
     return pd.DataFrame(rows)

@@ -16,8 +16,8 @@ from symlab.measures.collapse_bounds import (
     certified_frame,
     least_loss,
 )
-from symlab.papers.neural_collapse.fig_certificate import certified_scatter
-from symlab.papers.neural_collapse.lemmas import squared_error_optimum
+from symlab.papers.neural_collapse.fig_beyond import certified_scatter
+from symlab.papers.neural_collapse.made_data import least_free_loss
 
 D, K = 64, 10
 PENALTY = 0.005
@@ -50,7 +50,7 @@ def descend_freely(labels, loss, bias, penalty, seed, options):
 
     start = np.random.default_rng(seed).normal(size=(K + len(labels)) * D + K) * 0.3
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    expected = least_loss(D, K, penalty) if loss == "cross_entropy" else squared_error_optimum(D, K, penalty, bias)[0]
+    expected = least_free_loss(loss, D, K, penalty, bias)
     return found.fun - expected, *unconstrained(torch.from_numpy(found.x), labels, loss, bias, penalty)[1:]
 
 
@@ -60,7 +60,8 @@ def test_descent_from_random_features_ends_at_the_closed_form_and_collapsed(loss
     labels = torch.arange(K)
     excess, X, W = descend_freely(labels, loss, bias, PENALTY, seed, TIGHT)
     assert abs(excess) < 1e-6
-    norm = best_frame(D, K, PENALTY)[1] if loss == "cross_entropy" else squared_error_optimum(D, K, PENALTY, bias)[1]
+    of_squares = (K - 1) / K / (D + PENALTY * (K - 1)) if bias else 1 / (D + PENALTY * K)
+    norm = best_frame(D, K, PENALTY)[1] if loss == "cross_entropy" else math.sqrt(D) * of_squares
     torch.testing.assert_close(W.norm(dim=1), torch.full((K,), norm, dtype=W.dtype), atol=1e-3, rtol=0)
     # One sample a class has no scatter; the rest is measured as of trained networks.
     metrics = collapse_metrics(X, W, labels)
@@ -89,8 +90,8 @@ def test_the_values_of_the_paper_s_settings():
             abs(best_frame(D, classes, penalty)[1] - norm) < 1e-4
             and abs(least_loss(D, classes, penalty) - value) < 1e-5
         )
-    assert abs(squared_error_optimum(D, K, PENALTY)[0] - 0.00039032) < 1e-8
-    assert abs(squared_error_optimum(D, K, PENALTY, bias=True)[0] - 0.00031618) < 1e-8
+    assert abs(least_free_loss("squared_error", D, K, PENALTY, bias=False) - 0.00039032) < 1e-8
+    assert abs(least_free_loss("squared_error", D, K, PENALTY, bias=True) - 0.00031618) < 1e-8
 
 
 def random_networks():
@@ -138,7 +139,7 @@ def test_a_certificate_ends_where_the_loss_does():
     assert certified_collapse(math.log(K), D, K, PENALTY) == math.inf
     for scatter in (0.1, 1, 10):
         assert math.isclose(certified_collapse(least_loss(scatter, K, PENALTY), D, K, PENALTY), D / scatter - 1)
-    assert abs(certified_scatter(squared_error_optimum(D, K, PENALTY)[0], D, K, PENALTY)) < 1e-9
+    assert abs(certified_scatter(least_free_loss("squared_error", D, K, PENALTY, bias=False), D, K, PENALTY)) < 1e-9
     assert certified_scatter(0.5, D, K, PENALTY) == math.inf
 
 

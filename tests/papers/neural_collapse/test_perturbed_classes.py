@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from symlab.measures.job import Job
-from symlab.papers.neural_collapse.perturbed_classes import PLACEMENTS, isometry, perturb_classes
+from symlab.papers.neural_collapse.made_data import PLACEMENTS, isometry, perturb_classes
 from symlab.papers.neural_collapse.settings import PerturbedClasses
 from symlab.seeds import torch_generator
 

@@ -1,6 +1,6 @@
 """An experiment as a card says it, and its settings, whose lists span its points; the Snakefile reads both."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
@@ -72,3 +72,17 @@ class Experiment:
     gpu: bool = False
     minutes: int = 240
     memory_mb: int = 2000
+
+
+def experiments_under(key: str, room: str) -> Callable[..., Experiment]:
+    """What makes a room's experiments: each is asked for by a name under the key and computed in a module of the room.
+
+    ``asked("widths", Widths, "training:train_point", ("widths.csv",))`` takes keywords of ``Experiment`` too.
+    """
+
+    def asked(
+        name: str, settings: type[PointSettings], compute: str, outputs: tuple[str, ...], **more: Any
+    ) -> Experiment:
+        return Experiment(f"{key}.{name}", settings, f"{room}.{compute}", outputs, **more)
+
+    return asked

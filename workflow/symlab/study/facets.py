@@ -64,6 +64,7 @@ def facets(
     draw: Draw = draw_units,
     more: Callable[[Axes, pd.DataFrame], object] | None = None,
     options: Mapping[str, Any] | None = None,
+    most: int = 0,
     **of_grid: Any,
 ) -> Figure:
     """A panel for each value of ``row`` and ``column`` that rows have, in the order in which they come.
@@ -73,6 +74,7 @@ def facets(
         title: what is written above a panel of a value of ``column`` (without columns, of ``row``); the value itself
             if None.
         more: given each panel's axes and rows, draws what is no line.
+        most: of panels in a row of ``column`` alone; others go below. 0: any number.
         of_grid: keywords of ``draw_grid``; rows are named by their values where there are several, and columns too.
     """
     of_row, of_column = (list(dict.fromkeys(rows[by])) if by else [None] for by in (row, column))
@@ -88,7 +90,10 @@ def facets(
 
     if column and len(of_row) > 1:
         of_grid.setdefault("rows_named", [str(at) for at in of_row])
-    return draw_grid([[panel(at, across) for across in of_column] for at in of_row], looks, line=line, **of_grid)
+    most = most or len(of_column)
+    parts = [of_column[start : start + most] for start in range(0, len(of_column), most)]
+    grid = [[panel(at, across) for across in part] for at in of_row for part in parts]
+    return draw_grid(grid, looks, line=line, **of_grid)
 
 
 def labelled(x: str, y: str, log: str = "", **more: Any) -> dict[str, Any]:

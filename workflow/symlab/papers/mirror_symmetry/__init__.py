@@ -1,12 +1,10 @@
 """The paper's card: how mirror symmetries of a loss constrain what training converges to."""
 
-from typing import Any
-
 from symlab.measures import Measure
 from symlab.papers.mirror_symmetry import settings as of
 from symlab.papers.mirror_symmetry.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL
 from symlab.study.card import Figure, Paper
-from symlab.study.experiment import Experiment, PointSettings
+from symlab.study.experiment import experiments_under
 
 _ROOM = "symlab.papers.mirror_symmetry"
 _ONLINE, _DEEP, _CONVEX, _SMALL = (f"{_ROOM}.{part}" for part in ("online", "deep", "convex", "small"))
@@ -18,15 +16,9 @@ _SMALL_NETWORKS = ("mirror_decay.csv", "mirror_hessian.csv", "mirror_theorem.csv
 _TASKS, _MIRRORS, _SIZES = ("mirror_network_tasks.csv",), ("network_mirrors.csv",), ("magnitudes.csv", "pruned.csv")
 _COSTS = ("mirror_memory.csv", "mirror_step_times.csv")
 _SPARSE, _PLASTICITY = ("mirror_sparse.csv",), ("mirror_plasticity.csv", "mirror_dead.csv")
-
-
-def _asked(
-    key: str, settings: type[PointSettings], compute: str, outputs: tuple[str, ...], join: bool = False, **more: Any
-) -> Experiment:
-    """The experiment under a key of ``mirror_symmetry``; ``join`` tells the grids of a list apart."""
-    tables = "symlab.study.points:join_grids" if join else ""
-    return Experiment(f"mirror_symmetry.{key}", settings, f"{_ROOM}.{compute}", outputs, tables, **more)
-
+_APART = "symlab.study.points:join_grids"
+"""Tells the grids of a list apart."""
+_asked = experiments_under("mirror_symmetry", _ROOM)
 
 MIRROR_SYMMETRY = Paper(
     slug="mirror-symmetry",
@@ -84,7 +76,7 @@ MIRROR_SYMMETRY = Paper(
         _asked("factorization", of.Factorization, "convex.factorization:factor_with_decay", ("mirror_factors.csv",)),
         _asked("solvers", of.Solvers, "convex.solvers:compare_solvers", ("mirror_solvers.csv",)),
         _asked("sparse_networks", of.SparseNetworks, "convex.sparse_networks:sparsify", _SPARSE, datasets=True),
-        _asked("sparsity", of.Sparsity, "online.product_sgd:train_online", _SPARSITY, join=True, several=True),
+        _asked("sparsity", of.Sparsity, "online.product_sgd:train_online", _SPARSITY, tables=_APART, several=True),
         _asked("online_rank", of.OnlineRank, "online.matrix_rank:train_factors", _RANK, several=True),
         _asked("edges", of.Edges, "online.one_product:collapse_one_product", ("mirror_edges.csv",)),
         _asked("adam", of.AdamSparsity, "online.product_sgd:train_with_adam", ("mirror_adam.csv",)),

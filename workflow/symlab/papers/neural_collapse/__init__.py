@@ -5,7 +5,7 @@ from typing import Any
 from symlab.papers.neural_collapse.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL
 from symlab.papers.neural_collapse.settings import CriticalPenalty, Lemmas, PerturbedClasses, Runs
 from symlab.study.card import Figure, Paper
-from symlab.study.experiment import Experiment, PointSettings
+from symlab.study.experiment import experiments_under
 
 _ROOM = "symlab.papers.neural_collapse"
 _RUNS, _LAYERS, _SAMPLES, _OPTIMA = (f"collapse_{name}.csv" for name in ("runs", "layers", "samples", "optima"))
@@ -13,12 +13,8 @@ _CRITICAL, _PERTURBED = "critical_penalty.csv", "perturbed_classes.csv"
 _FEATURES, _SCALAR = "free_features.csv", "scalar_depth.csv"
 _OF_RUNS = (_RUNS, _LAYERS, _SAMPLES, _OPTIMA)
 _ON_DATA: dict[str, Any] = {"datasets": True, "gpu": True}
-_LONG: dict[str, Any] = {"tables": f"{_ROOM}.run_tables:tabulate_runs", "several": True, "minutes": 600}
-
-
-def _asked(key: str, settings: type[PointSettings], compute: str, outputs: tuple[str, ...], **more: Any) -> Experiment:
-    return Experiment(f"neural_collapse.{key}", settings, f"{_ROOM}.{compute}", outputs, **more)
-
+_LONG: dict[str, Any] = {"tables": f"{_ROOM}.run_tables:tabulate_runs", "minutes": 600, "memory_mb": 4000}
+_asked = experiments_under("neural_collapse", _ROOM)
 
 NEURAL_COLLAPSE = Paper(
     slug="neural-collapse",
@@ -40,19 +36,19 @@ NEURAL_COLLAPSE = Paper(
         Figure("collapse-1", f"{_ROOM}.fig_01_depth", (_RUNS,)),
         Figure("collapse-2", f"{_ROOM}.fig_01_depth", (_RUNS,)),
         Figure("collapse-loss", f"{_ROOM}.fig_settings", (_RUNS,)),
-        Figure("collapse-certificate", f"{_ROOM}.fig_certificate", (_RUNS,)),
-        Figure("collapse-critical", f"{_ROOM}.fig_critical", (_CRITICAL,)),
+        Figure("collapse-certificate", f"{_ROOM}.fig_beyond", (_RUNS,)),
+        Figure("collapse-critical", f"{_ROOM}.fig_beyond", (_CRITICAL,)),
         Figure("collapse-layers", f"{_ROOM}.fig_settings", (_LAYERS, _RUNS)),
-        Figure("collapse-few", f"{_ROOM}.fig_rn1", (_RUNS, _SAMPLES)),
+        Figure("collapse-few", f"{_ROOM}.fig_beyond", (_RUNS, _SAMPLES)),
         Figure("collapse-perturbed", f"{_ROOM}.fig_theory", (_PERTURBED,)),
-        Figure("collapse-practice", f"{_ROOM}.fig_rn1", (_RUNS,)),
+        Figure("collapse-practice", f"{_ROOM}.fig_beyond", (_RUNS,)),
         Figure("collapse-lemmas", f"{_ROOM}.fig_theory", (_FEATURES, _SCALAR)),
     ),
     experiments=(
-        _asked("runs", Runs, "trained_runs:minimise_depth", _OF_RUNS, **_ON_DATA, **_LONG, memory_mb=4000),
+        _asked("runs", Runs, "trained_runs:minimise_depth", _OF_RUNS, **_ON_DATA, **_LONG, several=True),
         _asked("critical_penalty", CriticalPenalty, "critical_penalty:find_critical_penalty", (_CRITICAL,), **_ON_DATA),
-        _asked("perturbed_classes", PerturbedClasses, "perturbed_classes:train_perturbed_classes", (_PERTURBED,)),
-        _asked("lemmas", Lemmas, "lemmas:minimise_free_features", (_FEATURES, _SCALAR)),
+        _asked("perturbed_classes", PerturbedClasses, "made_data:train_perturbed_classes", (_PERTURBED,)),
+        _asked("lemmas", Lemmas, "made_data:minimise_free_features", (_FEATURES, _SCALAR)),
     ),
     captions={
         _RUNS: "Networks minimised to collapse, one row each, and of each depth a `reference` (seed -1) that was "

@@ -45,26 +45,29 @@ SMALL = 0.05
 """Norm of each of the two weight vectors of the neuron that a branch next to nothing has."""
 
 
-def find_critical_penalty(
-    settings: CriticalPenalty, job: Job, dataset: str, last_penalty: float, L: int
-) -> dict[str, pd.DataFrame]:
-    """The penalty at which branches die, for one of the last layer, in networks of one depth; a row a seed.
+class Neuron(NamedTuple):
+    """a relu(v.x + beta) with unit vectors: what it gains at first order over |a| |v|."""
 
-    ``born`` and ``dies`` are middles of intervals, ``step`` the ratio of their ends; ``predicted`` is S, from below.
+    gain: float
+    v: Float[Tensor, " d"]
+    beta: float
+    a: Float[Tensor, " d"]
+
+
+def find_critical_penalty(
+    settings: CriticalPenalty, job: Job, dataset: str, last_penalty: float
+) -> dict[str, pd.DataFrame]:
+    """The penalty at which branches die, for one of the last layer, in networks of every depth; a row a seed.
+
+    ``born`` and ``dies`` are middles of intervals, ``step`` the ratio of their ends; ``predicted`` is S, from below,
+    which is that of the network without branches and so of every depth.
     """
     samples = samples_of(settings, job.datasets[dataset])
     data = TrainingData(samples.x, samples.y, samples.x[:0], samples.y[:0], "classification")
-    shape = (samples.x.shape[1], samples.classes, settings.width)
+    shape, name = (samples.x.shape[1], samples.classes, settings.width), f"critical_{dataset}_{last_penalty:g}"
+    build, cost = lambda: with_zeros(LayerNormResNet(*shape, 2, 2)), (settings.steps, WITHOUT * settings.effort)
     dead = Descent(
-        lambda: with_zeros(LayerNormResNet(*shape, 2, 2)),
-        data,
-        (0.0, last_penalty),
-        (job.study, f"critical_{dataset}_{last_penalty:g}_{L}"),
-        settings.steps,
-        WITHOUT * settings.effort,
-        settings.lr,
-        settings.seeds,
-        tolerance=TOLERANCE,
+        build, data, (0, last_penalty), (job.study, name), *cost, settings.lr, settings.seeds, tolerance=TOLERANCE
     )
     states, found = replace(dead, single=SINGLE).run(job, checkpoints=True)
     rows = []
@@ -72,23 +75,24 @@ def find_critical_penalty(
         without = {name: tensor[seed] for name, tensor in states.items()}
         generator = torch_generator(job.study, "critical penalty", dataset, f"{last_penalty:g}", seed)
         neuron = best_neuron(*stream_and_gradient(without, samples), settings.starts, generator)
-        predicted = neuron.gain
-        living = replace(dead, build=lambda: LayerNormResNet(*shape, L, 2), iterations=max(settings.effort // L, 1))
-        random = sample_parameters(living.build(), TorchDefault(name="torch"), generator)
-        start = {name: tensor[None].double() for name, tensor in random.items()}
-        alive, weights = minimise_branches(living, job, start, predicted / WIDEST)
-        key = {"dataset": dataset, "last_penalty": last_penalty, "L": L, "seed": seed, "predicted": predicted}
-        small = next_to_nothing(without, random, neuron)
-        ends = {
-            name: _bisect(partial(minimise_branches, of, job, start), least, predicted, settings.halvings)
-            for name, of, start, least in (
-                ("born", replace(living, iterations=NEWBORN), small, weights_of(small)),
-                ("dies", living, alive, DEAD),
-            )
-        }
-        step = WIDEST ** (2 / 2**settings.halvings)
-        rows.append({**key, **ends, "step": step, "weights": weights, "without": found["objective"][seed]})
-        job.report(f"{dataset}, L = {L}: predicted {predicted:.3g}, found {ends}")
+        for L in settings.L:
+            deep, iterations = partial(LayerNormResNet, *shape, L, 2), max(settings.effort // L, 1)
+            living = replace(dead, build=deep, key=(job.study, f"{name}_{L}"), iterations=iterations)
+            random = sample_parameters(living.build(), TorchDefault(name="torch"), generator)
+            start = {name: tensor[None].double() for name, tensor in random.items()}
+            alive, weights = minimise_branches(living, job, start, neuron.gain / WIDEST)
+            small = next_to_nothing(without, random, neuron)
+            ends = {
+                end: _bisect(partial(minimise_branches, of, job, start), least, neuron.gain, settings.halvings)
+                for end, of, start, least in (
+                    ("born", replace(living, iterations=NEWBORN), small, weights_of(small)),
+                    ("dies", living, alive, DEAD),
+                )
+            }
+            key = {"dataset": dataset, "last_penalty": last_penalty, "L": L, "seed": seed, "predicted": neuron.gain}
+            step = WIDEST ** (2 / 2**settings.halvings)
+            rows.append({**key, **ends, "step": step, "weights": weights, "without": found["objective"][seed]})
+            job.report(f"{dataset}, L = {L}: predicted {neuron.gain:.3g}, found {ends}")
     return {"critical_penalty.csv": pd.DataFrame(rows)}
 
 
@@ -112,15 +116,6 @@ def weights_of(state: State) -> float:
     """Squared norm of a block's weights, in the mean."""
     blocks = blocks_of(state)
     return sum(float(t.square().sum()) for block in blocks for n, t in block.items() if "weight" in n) / len(blocks)
-
-
-class Neuron(NamedTuple):
-    """a relu(v.x + beta) with unit vectors: what it gains at first order over |a| |v|."""
-
-    gain: float
-    v: Float[Tensor, " d"]
-    beta: float
-    a: Float[Tensor, " d"]
 
 
 def next_to_nothing(without: State, like: State, neuron: Neuron) -> State:

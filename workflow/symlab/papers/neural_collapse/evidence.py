@@ -1,9 +1,8 @@
 """What minimised networks tell: which are at an optimum, how values fall with depth, what settings are called."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -124,12 +123,9 @@ def slopes(rows: pd.DataFrame, values: Sequence[str], several: Statistic = slope
     long = long.sort_index(kind="stable").set_index("L")
     # What a setting does not have is left out; one undefined value makes the slope of its lineage undefined.
     long = long[long.groupby(["setting", "seed", "value"])["measured"].transform("count") > 0]
-    found = cases(long, "measured", ["value", *key], name=_case, several=several)
+    name = lambda key: f"{VALUES[key['value']]}, {key['setting']}"  # noqa: E731
+    found = cases(long, "measured", ["value", *key], name=name, several=several)
     return replace(found, unit="lineages")
-
-
-def _case(key: Mapping[str, Any]) -> str:
-    return f"{VALUES[key['value']]}, {key['setting']}"
 
 
 def slopes_at_optima(rows: pd.DataFrame, values: Sequence[str], several: Statistic = slope) -> Cases:
@@ -187,5 +183,5 @@ def missing_evidence(tables: Tables, rows: pd.DataFrame) -> pd.Series:
     """
     ratio = rows["N"] / rank_of_inputs(tables, rows)
     few = ratio.map("no evidence: {:.2g} samples for each dimension that the first layer reads".format)
-    told = few.where(ratio < ENOUGH, "")
-    return told.mask(ratio.isna(), "no evidence: the rank of what the first layer reads is not known")
+    unknown = "no evidence: the rank of what the first layer reads is not known"
+    return few.where(ratio < ENOUGH, "").mask(ratio.isna(), unknown)

@@ -25,10 +25,6 @@ ABOVE, REFERENCE = f"more than {GAP:.0%} over the least known loss", "minimised 
 SCRATCH = ", from scratch"
 RATES = {"NC1": -1.0, "NC2": -0.5, "NC3": -1.0, "excess": -1.0}
 """Powers of L that bound global optima up to logarithms: all but NC2 are quadratic in the distance to them."""
-SIMPLE = ("cross_entropy", "squared_error")
-"""Losses whose optimum is a simplex, or orthogonal rows."""
-CROWDED = 7
-"""Depths of which every other is named on the axis."""
 LARGE = 5
 """The depth from which on the paper calls its curves log-linear."""
 CONTROLLED = ("rn1", "t11", "rn2")
@@ -100,7 +96,8 @@ def draw_metrics(table: pd.DataFrame, style: Style, row: str, column: str) -> Fi
     looks |= {name + SCRATCH: Look(color, "--", "s") for name, color in colors.items()}
     looks |= {REFERENCE: Look((0.3, 0.3, 0.3), "", "x"), ABOVE: Look((0.5, 0.5, 0.5), "", "o", "white")}
     depths = sorted(table["L"].unique())
-    depths = depths if len(depths) < CROWDED else depths[(len(depths) + 1) % 2 :: 2]
+    if len(depths) > 6:  # Every other is named on the axis.
+        depths = depths[(len(depths) + 1) % 2 :: 2]
     axes = labelled("depth L", r"$\log_{10}$", "x", xticks=depths)
     note = f"mean ± std of {evidence.counted(table)}"
     by: dict[str, Any] = {"row": row, "column": column, "rows_named": tuple(dict.fromkeys(long[row]))}
@@ -129,7 +126,7 @@ def _large_residual(rows: pd.DataFrame) -> pd.Series:
 def rate_of_optima(tables: Tables) -> list[Found]:
     """Slope over that of the bound, of post-LN RN1's networks from L = 5 on; of squared error NC2 is NC2B."""
     rows = evidence.lineages(tables)
-    rows = rows[(rows["network"] == "rn1") & ~rows["pre_norm"] & rows["loss"].isin(SIMPLE) & (rows["L"] >= LARGE)]
+    rows = rows[(rows["network"] == "rn1") & ~rows["pre_norm"] & (rows["loss"] != "margins") & (rows["L"] >= LARGE)]
     found = evidence.slopes_at_optima(rows, tuple(RATES))
     rates = tuple(replace(each, values=each.values / RATES[each.case.key["value"]]) for each in found)
     return Cases(rates, "lineages").means() or [evidence.LACKS]

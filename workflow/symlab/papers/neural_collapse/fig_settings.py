@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,11 +17,12 @@ from symlab.plotting.units import draw_units
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, Values, cases
 from symlab.study.claim import Bound, Case, Claim, Found, Tables, at_least, below, slope
-from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, labelled
+from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, facets, labelled
 from symlab.study.tables import need
 
 QUANTITIES = {"excess": "loss over free features", "hidden": "penalty of blocks", "scatter": "NC1"}
 SEEN, UNSEEN = "NC1 that the last layer sees", "NC1 that it does not see"
+MIXED = "labels are mixed:\nnot defined"
 GROWN, SCRATCH, BARE = "grown", "from scratch", "without branches"
 LIKE = r"$\propto\ \ln^2 L\,/\,L$"
 ACROSS = 4
@@ -71,12 +73,8 @@ def _panel(rows: pd.DataFrame, quantity: str, ticks: Sequence[int]) -> Panel:
         parts = {SEEN: "NC1_row", UNSEEN: "NC1_null"}
         rows = pd.concat([grown.assign(label=label, scatter=grown[part]) for label, part in parts.items()])
         if rows["scatter"].isna().all():
-            told = _without_parts
+            told = lambda axis: axis.text(0.5, 0.5, MIXED, ha="center", va="center", transform=axis.transAxes)  # noqa: E731
     return Panel(rows.dropna(subset=quantity), "L", quantity, axes, _draw, more=told)
-
-
-def _without_parts(axis: Axes) -> None:
-    axis.text(0.5, 0.5, "labels are mixed:\nnot defined", ha="center", va="center", transform=axis.transAxes)
 
 
 def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
@@ -138,15 +136,12 @@ def collapse_by_layer(tables: Tables, style: Style) -> Figure:
     if table.empty:
         raise UserError(f"it needs networks of {DEPTHS} depths (neural_collapse.runs.L).")
     table = table.assign(label=table["L"].map("L = {}".format), log=np.log10(table["NC1"]))
-    axes, unit = labelled("place of layer", r"$\log_{10}$ NC1"), {"unit": ("seed",)}
+    axes = labelled("place of layer", r"$\log_{10}$ NC1")
     means = table.groupby(["title", "L", "label", "place"], sort=False)["log"].mean().reset_index().assign(seed=0)
-    panels = [
-        Panel(rows, "place", "log", axes | {"title": evidence.in_lines(str(name))}, options=unit)
-        for name, rows in means.groupby("title", sort=False)
-    ]
-    grid = [panels[start : start + ACROSS] for start in range(0, len(panels), ACROSS)]
     looks = assign_looks([f"L = {L}" for L in sorted(table["L"].unique())], style, ordered=True, marked=False)
-    return draw_grid(grid, looks, height=1.7, sharey="none", note="mean over networks")
+    of_grid: dict[str, Any] = {"most": ACROSS, "height": 1.7, "sharey": "none", "note": "mean over networks"}
+    options, title = {"unit": ("seed",)}, evidence.in_lines
+    return facets(means, "place", "log", looks, column="title", axes=axes, title=title, options=options, **of_grid)
 
 
 def falls_before_the_last(tables: Tables) -> list[Found]:

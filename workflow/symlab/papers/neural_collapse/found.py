@@ -48,6 +48,9 @@ THUMBNAIL = (
     "crosses: minimised for longer.",
 )
 
+_PLAIN = {"loss": "cross_entropy"}
+_SPLIT, _UNIFORM = {"by_depth": "split"}, {"by_depth": "uniform", "fitting": False}
+
 FOUND = (
     *(
         Sentence(
@@ -65,32 +68,18 @@ FOUND = (
         for data, name in names.items()
         for claim, how, more in (
             ("falls", ", each depth trained by itself", {"fitting": False}),
-            (
-                "falls-theorems",
-                " at an optimum",
-                {"loss": "cross_entropy", "every_token": False, "pre_norm": data == "imdb"},
-            ),
+            ("falls-theorems", " at an optimum", {**_PLAIN, "every_token": False, "pre_norm": data == "imdb"}),
         )
     ),
     *(
         Sentence(
             f"With two layers in each block on {name}, log₁₀ NC1 changes by {{change}} if {how}.",
-            {
-                "change": at(
-                    f"collapse-1-falls-{claim}",
-                    value="NC1",
-                    network="rn2",
-                    by_depth=by,
-                    dataset=data,
-                    loss="cross_entropy",
-                    **more,
-                )
-            },
+            {"change": at(f"collapse-1-falls-{claim}", value="NC1", network="rn2", dataset=data, **_PLAIN, **more)},
         )
         for data, name in _IMAGES.items()
-        for by, claim, how, more in (
-            ("split", "theorems", "the last layer has the penalty λ and hidden ones λ/L, as the theorems ask", {}),
-            ("uniform", "uniform", "each depth is trained alone with λ/L of all layers", {"fitting": False}),
+        for claim, more, how in (
+            ("theorems", _SPLIT, "the last layer has the penalty λ and hidden ones λ/L, as the theorems ask"),
+            ("uniform", _UNIFORM, "each depth is trained alone with λ/L of all layers"),
         )
     ),
     Sentence(

@@ -1,6 +1,5 @@
 """The networks of a grid of runs, and what they descend beside the kernel's losses."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,6 @@ from symlab.networks.causal_transformer import CausalTransformer
 from symlab.networks.layernorm_resnet import LayerNormResNet, normalise
 from symlab.papers.neural_collapse.samples import Samples
 from symlab.papers.neural_collapse.settings import Runs
-from symlab.training.objective import Replica
 from symlab.training.on_samples import TrainingData
 from symlab.training.samples import losses
 
@@ -41,8 +39,7 @@ class Shift(nn.Module):
 
     def sample_own_parameters(self, generator: torch.Generator) -> dict[str, Tensor]:
         """Uniform between -1 and 1, so that half of those behind a relu have a slope."""
-        drawn = [] if self.bias is None else [("bias", 2 * torch.rand(self.bias.shape, generator=generator) - 1)]
-        return dict(drawn)
+        return {} if self.bias is None else {"bias": 2 * torch.rand(self.bias.shape, generator=generator) - 1}
 
 
 def with_zeros(network: LayerNormResNet | CausalTransformer) -> nn.Module:
@@ -55,14 +52,6 @@ def with_zeros(network: LayerNormResNet | CausalTransformer) -> nn.Module:
             if isinstance(child, nn.Linear):
                 setattr(module, name, Shift(child))
     return network
-
-
-class GivenFeatures(LayerNormResNet):
-    """A residual network on inputs of dimension d, without an embedding."""
-
-    def __init__(self, n_outputs: int, width: int, depth: int, block_layers: int):
-        super().__init__(width, n_outputs, width, depth, block_layers, output_bias=False)
-        self.embedding = nn.Identity()  # type: ignore[assignment]
 
 
 def build_network(grid: Runs, samples: Samples, L: int) -> LayerNormResNet | CausalTransformer:
@@ -114,18 +103,3 @@ class Tokens(TrainingData):
 
     def hits(self, outputs: Float[Tensor, "*r b c k"], targets: Int[Tensor, "*r b c"]) -> Bool[Tensor, "*r b"]:
         return (outputs.argmax(dim=-1) == targets).all(dim=-1)
-
-
-@dataclass(frozen=True)
-class OwnInputs(TrainingData):
-    """Inputs of each network's own: those of all seeds one below the other, with equal labels."""
-
-    seeds: int = 1
-
-    @property
-    def n(self) -> int:
-        """Samples of each network."""
-        return len(self.x_train) // self.seeds
-
-    def _orders(self, members: Sequence[Replica], batch_size: int | None, key: tuple[str, str], epoch: int) -> Tensor:
-        return torch.stack([replica.seed * self.n + torch.arange(self.n) for replica in members])

@@ -2,23 +2,23 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from symlab.measures.collapse import collapse_metrics
-from symlab.measures.collapse_bounds import least_loss
 from symlab.measures.job import Job
-from symlab.papers.neural_collapse.evidence import SETTING
-from symlab.papers.neural_collapse.lemmas import free_optimum, squared_error_optimum
+from symlab.papers.neural_collapse.evidence import INPUTS, SETTING
+from symlab.papers.neural_collapse.made_data import free_optimum, least_free_loss
 from symlab.papers.neural_collapse.networks import build_network, margin_loss
 from symlab.papers.neural_collapse.samples import Samples, rank_with_constant, samples_of, within_over_between
-from symlab.papers.neural_collapse.settings import Runs
-from symlab.papers.neural_collapse.trained_runs import objective_on
+from symlab.papers.neural_collapse.settings import Runs, penalties_of
+from symlab.papers.neural_collapse.trained_runs import losses_of, networks_of, objective_on, states_of
 from symlab.seeds import torch_generator
 from symlab.study.points import Result
 
@@ -29,17 +29,15 @@ UNDEFINED = ("NC2A", "NC2B", "NC3", "NC3_centred", "NC2A_centred", "NC1_row", "N
 
 def tabulate_runs(results: Sequence[Result], grids: Sequence[Runs], job: Job) -> dict[str, pd.DataFrame]:
     """Rows of all networks, of their layers, of the best of each depth, and of the samples, as the card tells them."""
-    runs, layers, samples, free = [], [], {}, {}
+    runs, layers, samples, free = [], [], [], {}
     drawn: tuple[Any, ...] = ()
     for each in results:
         grid, name = each.settings, each.point["dataset"]
         if (grid, name) != drawn:  # All depths of a grid have the same.
             drawn, read = (grid, name), samples_of(grid, job.datasets[name])
-        reduction = (name, grid.pool, grid.per_class, grid.patch, grid.every_token, grid.transformer)
-        if reduction not in samples:
-            samples[reduction] = _describe_samples(grid, read, name)
+            samples.append(_describe_samples(grid, read, name))
         key = _describe(grid, each.point, read)
-        of_free = (*reduction, grid.loss, grid.has_bias, key["last_penalty"], grid.width)
+        of_free = tuple(key[name] for name in (*INPUTS, "loss", "output_bias", "last_penalty", "width"))
         if of_free not in free:
             free[of_free] = least_free(grid, read, key["last_penalty"])
         networks, of_layers = _measured(each, read, job, key | {"free": free[of_free]})
@@ -51,7 +49,7 @@ def tabulate_runs(results: Sequence[Result], grids: Sequence[Runs], job: Job) ->
         "collapse_runs.csv": gaps_over(table, optima),
         "collapse_layers.csv": pd.DataFrame(layers),
         "collapse_optima.csv": optima,
-        "collapse_samples.csv": pd.DataFrame(list(samples.values())),
+        "collapse_samples.csv": pd.DataFrame(samples).drop_duplicates(ignore_index=True),
     }
 
 
@@ -84,10 +82,8 @@ def gaps_over(runs: pd.DataFrame, optima: pd.DataFrame) -> pd.DataFrame:
 
 def least_free(grid: Runs, samples: Samples, penalty: float) -> float:
     """The least loss of free features: in closed form, or the best of a few random starts."""
-    if not grid.every_token and grid.loss == "cross_entropy":
-        return least_loss(grid.width, samples.classes, penalty)
-    if grid.loss == "squared_error":
-        return squared_error_optimum(grid.width, samples.classes, penalty, grid.has_bias)[0]
+    if not grid.every_token and grid.loss != "margins":
+        return least_free_loss(grid.loss, grid.width, samples.classes, penalty, grid.has_bias)
     y, loss = torch.arange(samples.classes), margin_loss
     if grid.every_token:
         labels, shares = mixed_labels(samples)[1:]
@@ -120,7 +116,7 @@ def mixed_labels(samples: Samples) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _describe(grid: Runs, point: dict[str, Any], samples: Samples) -> dict[str, Any]:
-    hidden, last = grid.penalties(point["L"])
+    hidden, last = penalties_of(grid.penalty, grid.by_depth, point["L"])
     names = ("network", "pre_norm", "loss", "by_depth", "every_token", "penalty", "width", "pool", "grown", "optimizer")
     named = {"dataset": point["dataset"], **{name: getattr(grid, name) for name in names}, "patch": grid.patch or 0}
     N = len(mixed_labels(samples)[0]) if grid.every_token else len(samples.y)
@@ -143,21 +139,15 @@ def _describe_samples(grid: Runs, samples: Samples, name: str) -> dict[str, Any]
     return {**key, "N": N, "rank": rank}
 
 
-Rows = list[dict[str, Any]]
-
-
-def _measured(result: Result, samples: Samples, job: Job, key: dict[str, Any]) -> tuple[Rows, Rows]:
+def _measured(result: Result, samples: Samples, job: Job, key: dict[str, Any]) -> tuple[list[Any], list[Any]]:
     """Rows of a point's networks, and of their layers."""
     grid, found = result.settings, result.found
-    network: Any = build_network(grid, samples, result.point["L"]).double().to(job.device)
-    states = {name.removeprefix("state/"): array for name, array in found.items() if name.startswith("state/")}
-    networks, layers = [], []
-    for member, total in enumerate(found["objective"].tolist()):
-        reference = member == grid.seeds
-        network.load_state_dict({name: torch.from_numpy(np.asarray(array[member])) for name, array in states.items()})
+    build, networks, layers = partial(build_network, grid, samples, result.point["L"]), list[Any](), list[Any]()
+    for member, network in enumerate(networks_of(build, states_of(found, "state"))):
+        reference, total = member == grid.seeds, float(found["objective"][member])
         row = {**key, "reference": reference, "seed": -1 if reference else member, "total": total}
         row |= {name: float(found[name][member]) for name in ("gradient", "work")}
-        metrics, of_layers = _metrics(grid, network, samples, job.device)
+        metrics, of_layers = _metrics(grid, network.to(job.device), samples, job.device)
         networks.append(row | {"without": float(found["without"][0])} | metrics)
         told = {name: row[name] for name in (*SETTING, "grown", "optimizer", "reference", "seed", "L")}
         layers += [told | {"layer": layer, "NC1": NC1} for layer, NC1 in enumerate(of_layers, 1)]
@@ -171,18 +161,17 @@ def _metrics(grid: Runs, network: Any, samples: Samples, device: str) -> tuple[d
     x, y = data.x_train.to(device), data.y_train.to(device)
     x_test, y_test = samples.x_test.double().to(device), samples.y_test.to(device)
     features, outputs, W = network.features(x), network(x), network.readout.weight
-    fit, accuracy = data.losses(outputs, y), (outputs.argmax(dim=-1) == y).double().mean()
     K, nan = samples.classes, torch.tensor(math.nan)
     if grid.every_token:
         places, kinds = mixed_labels(samples)[0].to(device).unbind(1)
         NC1 = [within_over_between(layer[places], kinds, int(kinds.max()) + 1) for layer in features]
-        found = {"NC1": NC1[-1], **dict.fromkeys(UNDEFINED, nan)}
+        found: dict[str, Any] = {"NC1": NC1[-1], **dict.fromkeys(UNDEFINED, nan)}
     else:
         NC1 = [within_over_between(layer, y, K) for layer in features]
         found = collapse_metrics(features[-1], W, y, shifts=grid.loss != "cross_entropy")
-    hidden, last = grid.penalties(len(network.blocks) + (not grid.transformer))
-    blocks = [t.square().sum() for n, t in network.named_parameters() if n.startswith("blocks.") and "bias" not in n]
-    found |= {"fit": fit, "hidden": hidden / 2 * sum(blocks), "last": last / 2 * W.square().sum()}
+    penalties = penalties_of(grid.penalty, grid.by_depth, len(network.blocks) + (not grid.transformer))
+    found |= losses_of(network, replace(data, x_train=x, y_train=y), penalties)
     found["NC1_test"] = nan if grid.every_token else within_over_between(network.features(x_test)[-1], y_test, K)
-    found |= {"accuracy": accuracy, "accuracy_test": (network(x_test).argmax(dim=-1) == y_test).double().mean()}
+    found["accuracy"] = (outputs.argmax(dim=-1) == y).double().mean()
+    found["accuracy_test"] = (network(x_test).argmax(dim=-1) == y_test).double().mean()
     return {name: float(value) for name, value in found.items()}, [float(value) for value in NC1]

@@ -30,38 +30,41 @@ class Whitening:
     The first layer is linear, with a bias and without a penalty: it undoes the map, so no optimum changes. L-BFGS
     comes there in half the iterations.
 
-    patch: channels and side of the parts that the first layer reads; None where it reads all at once.
-    count: parts along each side.
+    grid: how images are cut into the parts that the first layer reads, as ``cut`` has it; None where it reads all at
+        once.
     """
 
     mean: Float[Tensor, " i"]
     to_one: Float[Tensor, "i i"]
     from_one: Float[Tensor, "i i"]
-    patch: tuple[int, int] | None
-    count: int
+    grid: tuple[int, ...] | None
 
     @classmethod
     def of(cls, x: Float[Tensor, "n i"], patch: tuple[int, int] | None = None) -> Self:
-        """That of images.
+        """That of images, or of their patches of so many channels and such a side.
 
         Raises:
             UserError: patches do not fill the images.
         """
-        channels, side = patch or (1, 1)
-        count, left = divmod(math.isqrt(x.shape[1] // channels), side)
-        if patch is not None and (left or channels * (side * count) ** 2 != x.shape[1]):
-            raise UserError(f"patch = {side} does not cut the images, of {x.shape[1]} inputs, into equal squares.")
-        parts = _cut(x, patch, count)
+        grid = None
+        if patch is not None:
+            channels, side = patch
+            count, left = divmod(math.isqrt(x.shape[1] // channels), side)
+            if left or channels * (side * count) ** 2 != x.shape[1]:
+                raise UserError(f"patch = {side} does not cut the images, of {x.shape[1]} inputs, into equal squares.")
+            grid = (channels, count, side, count, side)
+        parts = _cut(x, grid).flatten(0, -2)
         variances, axes = torch.linalg.eigh(torch.cov(parts.T))
         # Where all images are equal they stay so, at 0.
         roots = (variances + RIDGE * variances.mean()).clamp(min=TINY).sqrt()
-        return cls(parts.mean(0), axes / roots @ axes.T, axes * roots @ axes.T, patch, count)
+        return cls(parts.mean(0), axes / roots @ axes.T, axes * roots @ axes.T, grid)
 
     def __call__(self, x: Float[Tensor, "n i"]) -> Float[Tensor, "n i"]:
-        parts = ((_cut(x, self.patch, self.count) - self.mean) @ self.to_one).float()
-        if self.patch is None:
+        parts = ((_cut(x, self.grid) - self.mean) @ self.to_one).float()
+        if self.grid is None:
             return parts
-        images = parts.unflatten(0, (-1, self.count, self.count)).unflatten(3, (self.patch[0], *2 * self.patch[1:]))
+        channels, rows, height, columns, width = self.grid
+        images = parts.unflatten(2, (channels, height, width)).unflatten(1, (rows, columns))
         return images.permute(0, 3, 1, 4, 2, 5).flatten(1)
 
     def carried(self, state: State) -> State:
@@ -70,10 +73,8 @@ class Whitening:
         return {**state, "embedding.weight": W @ self.from_one, "embedding.bias": b + W @ self.mean}
 
 
-def _cut(images: Float[Tensor, "n i"], patch: tuple[int, int] | None, count: int) -> Float[Tensor, "parts i"]:
-    if patch is None:
-        return images.double()
-    return cut(images.double(), (patch[0], count, patch[1], count, patch[1])).flatten(0, 1)
+def _cut(images: Float[Tensor, "n i"], grid: tuple[int, ...] | None) -> Float[Tensor, "*n i"]:
+    return images.double() if grid is None else cut(images.double(), grid)
 
 
 @dataclass(frozen=True)

@@ -107,9 +107,7 @@ class Runs(OnSamples):
         ]
 
     def follows(self, point: Point) -> Point | None:
-        if not point["after"]:
-            return None
-        return next(each for each in self.points([point["dataset"]]) if each["L"] == point["after"])
+        return next((each for each in self.points([point["dataset"]]) if each["L"] == point["after"]), None)
 
     def common(self) -> dict[str, Any]:
         return {key: value for key, value in self.spec().items() if key not in ("L", "dataset")}
@@ -124,13 +122,9 @@ class Runs(OnSamples):
         """Whether the last layer has a bias."""
         return self.loss == "cross_entropy" if self.output_bias is None else self.output_bias
 
-    def penalties(self, L: int) -> tuple[float, float]:
-        """``penalties_of`` the grid at a depth."""
-        return penalties_of(self.penalty, self.by_depth, L)
-
 
 def penalties_of(penalty: float, by_depth: str, L: int) -> tuple[float, float]:
-    """λ of hidden weights and of the last layer at a depth."""
+    """λ of hidden weights and of the last layer at a depth, as ``Runs.by_depth`` has them."""
     hidden = penalty if by_depth == "constant" else penalty / L
     return hidden, hidden if by_depth == "uniform" else penalty
 
@@ -139,7 +133,7 @@ class CriticalPenalty(OnSamples):
     """The penalty of hidden weights above which branches of two-layer blocks die: predicted, and found by bisection."""
 
     revision: ClassVar = 2
-    by: ClassVar = {"last_penalty": "last_penalty", "L": "L"}
+    by: ClassVar = {"last_penalty": "last_penalty"}
     L: Annotated[list[Several], Field(min_length=1)] = Field([2, 3, 5], description="Depths.")
     last_penalty: Annotated[list[Amount], Field(min_length=1)] = Field(
         [0.00125, 0.0025, 0.005, 0.01], description="λ of the last layer."

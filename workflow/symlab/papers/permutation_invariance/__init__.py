@@ -1,12 +1,10 @@
 """The paper's card: two-layer ReLU students of a teacher with orthonormal neurons."""
 
-from typing import Any
-
 from symlab.measures import Table
 from symlab.papers.permutation_invariance import settings
 from symlab.papers.permutation_invariance.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL
 from symlab.study.card import Figure, Paper
-from symlab.study.experiment import Experiment, PointSettings
+from symlab.study.experiment import experiments_under
 
 _ROOM = "symlab.papers.permutation_invariance"
 _TABLES = {
@@ -23,27 +21,22 @@ _GRIDS: tuple[tuple[type[settings.Grid], tuple[str, ...]], ...] = (
     (settings.Dimensions, ("barriers",)),
     (settings.Teachers, ("barriers",)),
 )
-
-
-def _experiment(name: str, kind: type[PointSettings], function: str, output: str, **more: Any) -> Experiment:
-    return Experiment(f"teacher_student.{name}", kind, f"{_ROOM}.{function}", (output,), **more)
-
-
+_asked = experiments_under("teacher_student", _ROOM)
 _EXPERIMENTS = (
-    _experiment("overlap", settings.Overlap, "type_overlap:measure_overlap", "overlap.csv"),
-    _experiment("ratios", settings.Ratios, "student_tables:draw_ratios", "ratios_barriers.csv", several=True),
-    _experiment(
+    _asked("overlap", settings.Overlap, "type_overlap:measure_overlap", ("overlap.csv",)),
+    _asked("ratios", settings.Ratios, "student_tables:draw_ratios", ("ratios_barriers.csv",), several=True),
+    _asked(
         "all_permutations",
         settings.AllPermutations,
         "student_tables:try_all_permutations",
-        "all_permutations_barriers.csv",
+        ("all_permutations_barriers.csv",),
     ),
     *(
-        _experiment(
+        _asked(
             grid.role,
             grid,
             "student_training:train_point",
-            f"{grid.role}.safetensors",
+            (f"{grid.role}.safetensors",),
             tables=f"{_ROOM}.student_tables:collect_students",
             several=True,
             unused=("uniform_pairs", "lambdas"),

@@ -1,23 +1,16 @@
 """The paper's card: how deep ReLU networks leave the saddle at the origin."""
 
-from typing import Any
-
 from symlab.papers.saddle_to_saddle.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL
 from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Descents, NearRankOne, Polygons
 from symlab.study.card import Figure, Paper
-from symlab.study.experiment import Experiment, PointSettings
+from symlab.study.experiment import experiments_under
 
 _ROOM = "symlab.papers.saddle_to_saddle"
 _POLYGON_RUNS = ("polygon_runs.csv", "polygon_curves.csv", "polygon_limits.csv")
 _POLYGON_BEST = ("polygon_lifts.csv", "polygon_budget.csv")
 _EVENTS = ("escape_events.csv", "escape_layers.csv")
 _COURSE = ("escape_course.csv", "escape_spectra.csv", "escape_next.csv")
-
-
-def _asked(key: str, settings: type[PointSettings], compute: str, outputs: tuple[str, ...], **more: Any) -> Experiment:
-    """The experiment under a key of ``saddle_escape``."""
-    return Experiment(f"saddle_escape.{key}", settings, f"{_ROOM}.{compute}", outputs, **more)
-
+_asked = experiments_under("saddle_escape", _ROOM)
 
 SADDLE_TO_SADDLE = Paper(
     slug="saddle-to-saddle",
