@@ -128,7 +128,6 @@ norm; a share of infinite costs is written above its box.
 
 
 _claim = partial(Claim, owner="paper", origin="ours", also=("identifiability-16",))
-_claim_by_k = partial(Claim, bound=above(0), owner="paper", origin="paper")
 
 
 def _around_zero(estimate: str, table: str, networks: str, which: Mask, why_so: str) -> Claim:
@@ -147,6 +146,26 @@ def _around_zero(estimate: str, table: str, networks: str, which: Mask, why_so: 
         ),
         why=swap_costs.RIDGE_COUNTS_ERRORS if table == swap_costs.RIDGE else "",
     )
+
+
+def _by_k(name: str, estimate: str, table: str) -> dict[str, Claim]:
+    """The claims of Fig. 13 by one estimator."""
+    measured = partial(swap_costs.measure_costs, table=table, pairs=consecutive)
+    claim = partial(Claim, bound=above(0), owner="paper", origin="paper", tables=(table,))
+    return {
+        f"identifiability-13-{name}sigma": claim(
+            statement=f"Swaps cost more at σ_F = 1 than at σ_F = 0, at every k and layer{estimate}",
+            quantity=f"difference of the median costs, consecutive pairs{estimate}",
+            reason="Q3 tells the regimes σ_F = 0 and 1 apart by their costs; no size is stated.",
+            measure=measured(swap_costs.excess_by_k, small=W_0, large=W_1),
+        ),
+        f"identifiability-13-{name}growth": claim(
+            statement=f"At σ_F = 1 swaps cost more the larger the data's dimension k is, in every layer{estimate}",
+            quantity=f"smaller step between the median costs at k = 2, 8, 32, consecutive pairs{estimate}",
+            reason="Q3 finds this dependence on k, without a size; the figure shows all layers.",
+            measure=measured(swap_costs.growth_with_k, which=W_1),
+        ),
+    }
 
 
 CLAIMS = {
@@ -170,26 +189,6 @@ CLAIMS = {
         "By ridge regression a swap costs something even in standard networks: their batch norms, which are left "
         "fixed, give neurons scales and offsets of their own. ",
     ),
-    **{
-        claim: made
-        for name, estimate, table in swap_costs.ESTIMATORS
-        for claim, made in {
-            f"identifiability-13-{name}sigma": _claim_by_k(
-                statement=f"Swaps cost more at σ_F = 1 than at σ_F = 0, at every k and layer{estimate}",
-                quantity=f"difference of the median costs, consecutive pairs{estimate}",
-                reason="Q3 tells the regimes σ_F = 0 and 1 apart by their costs; no size is stated.",
-                tables=(table,),
-                measure=swap_costs.measure_costs(
-                    swap_costs.excess_by_k, table, small=W_0, large=W_1, pairs=consecutive
-                ),
-            ),
-            f"identifiability-13-{name}growth": _claim_by_k(
-                statement=f"At σ_F = 1 swaps cost more the larger the data's dimension k is, in every layer{estimate}",
-                quantity=f"smaller step between the median costs at k = 2, 8, 32, consecutive pairs{estimate}",
-                reason="Q3 finds this dependence on k, without a size; the figure shows all layers.",
-                tables=(table,),
-                measure=swap_costs.measure_costs(swap_costs.growth_with_k, table, which=W_1, pairs=consecutive),
-            ),
-        }.items()
-    },
 }
+for _estimator in swap_costs.ESTIMATORS:
+    CLAIMS |= _by_k(*_estimator)
