@@ -31,12 +31,11 @@ from symlab.papers.mirror_symmetry.settings import (
 )
 from symlab.papers.neural_collapse.trained_runs import Descent, objectives
 from symlab.papers.permutation_invariance.minima import uniform_minima
+from symlab.papers.permutation_invariance.pairs import barriers, match_by_type, minima_barriers, permuted
 from symlab.papers.permutation_invariance.population_loss import loss_and_gradient
 from symlab.papers.permutation_invariance.settings import Widths
-from symlab.papers.permutation_invariance.student_barriers import barriers, minima_barriers, permuted
 from symlab.papers.permutation_invariance.student_points import Point
 from symlab.papers.permutation_invariance.student_training import train_students
-from symlab.papers.permutation_invariance.type_matching import match_by_type
 from symlab.papers.saddle_to_saddle.descents import descend_from_origin
 from symlab.papers.saddle_to_saddle.settings import Descents
 from symlab.training import stack_size

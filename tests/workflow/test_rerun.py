@@ -93,7 +93,7 @@ def test_only_new_blocks_variants_and_shapes_are_computed_and_a_key_of_an_experi
         for variant, new in blocks.items()
         for block in new
     ]
-    of_studies = [f"{what} of {study}" for what in ("Tables", "Figures") for study in ("digits", "students")]
+    of_studies = ["Tables of digits", "Figures of digits", "Figures of students"]
     rest = ["Experiment teacher_student.widths of students", "Claims", "Report", traced]
     assert sorted(jobs) == sorted(of_networks + of_studies + rest)
 
@@ -119,7 +119,7 @@ def test_an_edited_script_reruns_the_jobs_of_its_rules_and_reading_and_writing_t
     assert plan.items() >= of_script.items() and not {"data", "train", "trace"} & set(plan)
     studies = ("digits", "students", "origin", "collapse", "mirrors")
     experiments = {"teacher_student_widths", "teacher_student_overlap", "mirror_symmetry_lines"}
-    assert {*experiments, "tables_students", *(f"figures_{study}" for study in studies)} <= set(plan)
+    assert {*experiments, *(f"figures_{study}" for study in studies)} <= set(plan)
 
 
 def test_how_networks_are_built_reruns_what_builds_them(finished):

@@ -135,16 +135,6 @@ def settings_of(measure, wildcards):
     return spec_of(STUDIES[wildcards.study].settings[measure.key])
 
 
-def settings_of_experiment(experiment, wildcards):
-    """What the job reads: keys that only tables read leave it as it is."""
-    chosen = STUDIES[wildcards.study].settings[experiment.key]
-    specs = [
-        {key: value for key, value in each.spec().items() if key not in experiment.unused}
-        for each in (chosen if isinstance(chosen, list) else [chosen])
-    ]
-    return specs if isinstance(chosen, list) else specs[0]
-
-
 def parts_of(study):
     """The parts of each table that is put together, by its name."""
     return {
@@ -183,11 +173,6 @@ def experiments_of(study):
 def made_tables(study):
     """Tables of the study that its tables job writes."""
     return [*study.joined_tables(), *(table.name for table in study.derived_tables())]
-
-
-def derived_specs(study):
-    """For each derived table the settings that its function is given."""
-    return {table.name: spec_of(study.settings[table.key]) if table.key else None for table in study.derived_tables()}
 
 
 def in_report(study, figure):

@@ -25,7 +25,7 @@ for each in EXPERIMENTS.values():
             gpu=GPU if each.gpu else 0,
         params:
             experiment=each.key,
-            settings=partial(settings_of_experiment, each),
+            settings=partial(settings_of, each),
             listed=partial(digest_of_points, each),
             code=partial(code_of_points, each),
             tables=code_of("scripts.experiment", *filter(None, [each.tables])),
@@ -56,7 +56,7 @@ for each in EXPERIMENTS.values():
             gpu=GPU if each.gpu else 0,
         params:
             experiment=each.key,
-            settings=partial(settings_of_experiment, each),
+            settings=partial(settings_of, each),
             listed=partial(digest_of_points, each),
             code=partial(code_of_points, each),
             points=files.points(RESULTS, "{study}", each.key),

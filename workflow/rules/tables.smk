@@ -33,7 +33,7 @@ for each in STUDIES.values():
                 experiments=experiments_of(each),
                 variants={name: variant.columns() for name, variant in each.variants.items()},
                 of_part=[name for name in each.variants for _ in each.blocks()],
-                derived=derived_specs(each),
+                derived=[table.name for table in each.derived_tables()],
                 code=code_of("scripts.tables", *(table.function for table in each.derived_tables())),
             message:
                 f"Tables of {each.name}"

@@ -7,7 +7,7 @@ from symlab.pipeline.job import run
 from symlab.artifacts import write_table
 from symlab.measures.job import Job
 from symlab.pipeline.outputs import join_parts, read_output, with_study
-from symlab.pipeline.registry import TABLES, settings_of_spec
+from symlab.pipeline.registry import TABLES
 
 
 def main(snakemake, report):
@@ -18,11 +18,10 @@ def main(snakemake, report):
     for name, parts in params.parts.items():
         have[name] = join_parts(params.study, parts, params.of_part, params.variants)
         write_table(paths[name], have[name])
-    for name, spec in params.derived.items():
+    for name in params.derived:
         table = TABLES[name]
         inputs = {each: have[each] for each in (*table.inputs, *table.if_present) if each in have}
-        settings = settings_of_spec(table.key, spec) if table.key else None
-        have[name] = with_study(resolve_name(table.function)(inputs, settings, job), params.study)
+        have[name] = with_study(resolve_name(table.function)(inputs, job), params.study)
         write_table(paths[name], have[name])
     report(", ".join(f"{name}: {len(have[name])} rows" for name in paths))
 

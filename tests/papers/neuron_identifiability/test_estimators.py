@@ -13,7 +13,7 @@ BLOCK, M = 5, 8
 
 def estimators(swap_costs, ridge_swap_costs):
     inputs = {"swap_costs.parquet": swap_costs, "ridge_swap_costs.parquet": ridge_swap_costs}
-    return compare_estimators(inputs, None, Job("s"))
+    return compare_estimators(inputs, Job("s"))
 
 
 def pairs():

@@ -11,7 +11,7 @@ LAMBDAS = np.linspace(0, 1, 9)
 
 
 def loss_bounds(curves):
-    return bound_losses({"curves.csv": curves}, None, Job("study"))
+    return bound_losses({"curves.csv": curves}, Job("study"))
 
 
 def table(loss, chord, lambdas=LAMBDAS, **columns):

@@ -14,7 +14,7 @@ LAST = {"a": 4, "b": 2}
 
 
 def trade_off(matching, history):
-    return tabulate_trade_off({"matching.csv": matching, "history.csv": history}, None, Job("s"))
+    return tabulate_trade_off({"matching.csv": matching, "history.csv": history}, Job("s"))
 
 
 def matching():

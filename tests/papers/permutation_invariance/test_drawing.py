@@ -118,7 +118,7 @@ def test_a_largest_barrier_at_an_end_of_the_widths_is_hollow():
     [
         ("1", lambda table: table[table["m"] == 20], "teacher_student.overlap .*raise up_to"),
         ("2", lambda table: table.assign(kept=False), "no pair of .*teacher_student.widths was kept"),
-        ("5", lambda table: table[table["c"] == 1], "at least two values of c"),
+        ("5", lambda table: table[table["c"] == 1], "needs two values of c or more"),
         ("7", lambda table: table.drop(columns=["width", "depth"]), "three widths .*network.widths"),
         ("8", lambda table: table[table["matching"] == "none"], "interpolation.aligned to true"),
         ("14", lambda table: table.assign(depth=np.nan), "networks of one depth only"),

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from symlab.papers.permutation_invariance.minima import uniform_minima
-from symlab.papers.permutation_invariance.row_sparsity import is_zero, pq_index
+from symlab.papers.permutation_invariance.minima import is_zero, pq_index, uniform_minima
 from symlab.seeds import numpy_rng
 
 

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from symlab.papers.permutation_invariance.minima import Minima, uniform_minima
+from symlab.papers.permutation_invariance.minima import Minima, hessian_at_minimum, stability_limit, uniform_minima
 from symlab.papers.permutation_invariance.population_loss import loss_and_gradient, population_loss
-from symlab.papers.permutation_invariance.stability import hessian_at_minimum, stability_limit
 from symlab.seeds import numpy_rng, torch_generator
 
 

@@ -8,9 +8,8 @@ import torch
 
 from symlab.connectivity.barrier import above_line
 from symlab.papers.permutation_invariance.minima import Minima, uniform_minima
+from symlab.papers.permutation_invariance.pairs import barriers, match_by_type, minima_barriers, permuted
 from symlab.papers.permutation_invariance.population_loss import mean_square, population_loss
-from symlab.papers.permutation_invariance.student_barriers import barriers, minima_barriers, permuted
-from symlab.papers.permutation_invariance.type_matching import match_by_type
 from symlab.seeds import numpy_rng, torch_generator
 
 ELEVEN = np.arange(11) / 10

@@ -1,6 +1,7 @@
 """Rows of the students' tables: what is kept, what types and sparsity are, and barriers beside independent ones."""
 
 import itertools
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -8,12 +9,11 @@ import torch
 
 from symlab.measures.job import Job
 from symlab.papers.permutation_invariance.minima import uniform_minima
+from symlab.papers.permutation_invariance.pairs import barriers, permuted
 from symlab.papers.permutation_invariance.population_loss import population_loss
 from symlab.papers.permutation_invariance.settings import AllPermutations, Dimensions, Sparsity, Teachers, Widths
-from symlab.papers.permutation_invariance.student_barriers import barriers, permuted
 from symlab.papers.permutation_invariance.student_points import Point, Size
 from symlab.papers.permutation_invariance.student_tables import (
-    Students,
     barriers_of_trained,
     barriers_of_uniform,
     column_entries,
@@ -23,6 +23,7 @@ from symlab.papers.permutation_invariance.student_tables import (
     runs_of_uniform,
     try_all_permutations,
 )
+from symlab.study.points import Result
 
 LAMBDAS = [round(0.1 * k, 1) for k in range(11)]
 GRID = {"M": 3, "d": 4, "m": 5, "lr": 0.5, "init_std": 0.1, "runs": 4, "uniform_pairs": 6, "lambdas": LAMBDAS}
@@ -31,7 +32,7 @@ POINT = Point(3, 4, 5, 0.5, 0.1)
 
 def students(W, point=POINT):
     W = torch.as_tensor(W, dtype=torch.float64)
-    return Students(point, W, np.full(len(W), 7), Widths(**GRID))
+    return Result(0, Widths(**GRID), asdict(point), {"W": W.numpy(), "steps": np.full(len(W), 7)})
 
 
 def minima(n, seed=0, m=5):
@@ -159,7 +160,6 @@ def test_entries_of_a_column_are_sorted_and_the_expected_ones_are_those_of_a_bro
     assert table["mean"].is_monotonic_decreasing and table["expected"].sum() == pytest.approx(1)
     # An independent computation: the sample mean of normalised exponentials.
     np.testing.assert_allclose(table["mean"], table["expected"], atol=4 * (table["std"] / np.sqrt(20_000)).max())
-    np.testing.assert_allclose(table["first"], -np.sort(-W[0, :, 0].numpy()))
 
 
 def test_a_column_that_no_run_has_learnt_has_no_entries():

@@ -5,10 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symlab.papers.permutation_invariance.minima import types_of, uniform_minima
-from symlab.papers.permutation_invariance.row_sparsity import is_zero
-from symlab.papers.permutation_invariance.student_barriers import barriers, permuted
-from symlab.papers.permutation_invariance.type_matching import hungarian, match_by_type
+from symlab.papers.permutation_invariance.minima import is_zero, types_of, uniform_minima
+from symlab.papers.permutation_invariance.pairs import barriers, hungarian, match_by_type, permuted
 from symlab.seeds import numpy_rng
 
 

@@ -50,8 +50,8 @@ def test_the_error_of_a_difference_of_deviances_is_that_of_the_runs(law):
 
 def test_laws_are_fitted_from_the_narrowest_width_with_a_success_on():
     runs = missed_runs(lambda width: 1.0 if width <= 4 else 0.5)
-    ((N, counts),) = by_polygon(runs)
-    assert N == 6 and list(counts.index) == [8, 16, 32] and list(counts["hits"]) == [200] * 3
+    ((case, counts),) = by_polygon(runs)
+    assert case.key == {"N": 6} and list(counts.index) == [8, 16, 32] and list(counts["hits"]) == [200] * 3
     assert by_polygon(runs[runs["width"] < 32]) == []
 
 

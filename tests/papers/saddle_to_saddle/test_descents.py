@@ -99,7 +99,9 @@ def test_measures_are_those_of_formulas_and_numpy():
     assert layers[2]["second"] == pytest.approx(s[1] / s[0])
     assert layers[2]["A_change"] == pytest.approx((ds[1:] ** 2).sum() / (ds**2).sum())
     ratios = layer_ratios(W, problem.X)
-    assert layers[0]["B"] == pytest.approx(float(ratios.B[0])) and layers[2]["D"] == pytest.approx(float(ratios.D[1]))
+    assert layers[0]["B"] == pytest.approx(float(ratios["B"][0])) and layers[2]["D"] == pytest.approx(
+        float(ratios["D"][1])
+    )
     apart = W[1].T @ W[1] - W[0] @ W[0].T
     assert layers[1]["strong"] == pytest.approx(float(apart.norm() / (W[0] @ W[0].T).norm()))
     assert whole["cosine"] == pytest.approx(abs(np.linalg.svd(W[0].numpy())[2][0][0]), abs=1e-4)

@@ -42,15 +42,13 @@ class Measure:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a study made from others in its ``tables`` job: ``(inputs, settings, job) -> table``."""
+    """A table of a study made from others in its ``tables`` job: ``(inputs, job) -> table``."""
 
     name: str
     """``trade_off.csv``."""
     function: str
     inputs: tuple[str, ...]
     """Tables and tensor files of the study that it is made from; where one is not made, neither is this."""
-    key: str = ""
-    """Key whose settings the function is given, if any."""
     if_present: tuple[str, ...] = ()
     """Further inputs that it is given where the study has them."""
 

@@ -11,7 +11,7 @@ from symlab.measures.job import Job
 ALONG_PATH = ("lambda", "loss", "accuracy", "chord")
 
 
-def barriers_of_curves(inputs: dict[str, Any], settings: None, job: Job) -> pd.DataFrame:
+def barriers_of_curves(inputs: dict[str, Any], job: Job) -> pd.DataFrame:
     """Maximum and midpoint barriers of every path."""
     curves = inputs["curves.csv"]
     return barriers(curves, [column for column in curves.columns if column not in ALONG_PATH])

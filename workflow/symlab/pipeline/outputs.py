@@ -22,7 +22,7 @@ def read_output(path: str | Path) -> Any:
         from symlab.pipeline.registry import TEXT_COLUMNS
 
         return read_table(path, TEXT_COLUMNS)
-    # models/0.safetensors, experiments/widths.safetensors
+    # models/0.safetensors, experiments/<name>.safetensors
     return read_tensors(path, path.stem if path.parent.name == "experiments" else path.parent.name)
 
 

@@ -45,7 +45,6 @@ def maker_of(output: str) -> Measure:
 def switches(table: str) -> tuple[str, ...]:
     """The keys of a study that a table needs; none for one that every study of trained networks has."""
     if table in TABLES:
-        of_inputs = [key for name in TABLES[table].inputs for key in switches(name)]
-        return tuple(dict.fromkeys([*of_inputs, *filter(None, [TABLES[table].key])]))
+        return tuple(dict.fromkeys(key for name in TABLES[table].inputs for key in switches(name)))
     makers: list[Measure | Experiment] = [*MEASURES.values(), *EXPERIMENTS.values()]
     return tuple(maker.key for maker in makers if table in maker.outputs)

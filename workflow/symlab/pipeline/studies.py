@@ -138,7 +138,7 @@ class Study:
         have = {*self.joined_tables(), *(output for each in self.experiments() for output in each.outputs)}
         found: list[Table] = []
         for table in TABLES.values():
-            if (not table.key or table.key in self.settings) and have.issuperset(table.inputs):
+            if have.issuperset(table.inputs):
                 found.append(table)
                 have.add(table.name)
         return found

@@ -68,7 +68,7 @@ class Experiment:
     datasets: bool = False
     """Whether it is given the study's data sets (``job.datasets``), whose files are then inputs of its job."""
     unused: tuple[str, ...] = ()
-    """Keys of its settings that only tables made from its outputs read: a change of them computes nothing anew."""
+    """Keys of its settings that only ``tables`` reads: a change of them computes no point anew."""
     gpu: bool = False
     minutes: int = 240
     memory_mb: int = 2000

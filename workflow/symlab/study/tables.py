@@ -25,6 +25,17 @@ def need(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
     return table
 
 
+def some(rows: pd.DataFrame, lacking: str) -> pd.DataFrame:
+    """The rows.
+
+    Raises:
+        UserError: there are none; ``lacking`` says so, and what of the config to change.
+    """
+    if rows.empty:
+        raise UserError(lacking)
+    return rows
+
+
 def need_several(table: pd.DataFrame, column: str, key: str, least: int = 2) -> None:
     """Nothing, where the column has as many values.
 

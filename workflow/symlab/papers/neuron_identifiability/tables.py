@@ -27,7 +27,7 @@ SWAP = [*MODEL, "layer", "i", "j"]
 ROUNDING = 1e-6
 
 
-def tabulate_trade_off(inputs: dict[str, pd.DataFrame], settings: None, job: Job) -> pd.DataFrame:
+def tabulate_trade_off(inputs: dict[str, pd.DataFrame], job: Job) -> pd.DataFrame:
     """How close the identity is to the optimal matching, and how well the two networks do, after the last epoch.
 
     Seeds 2p and 2p + 1 of a mask seed form its pair p. One row a pair: the variant's descriptions; ``identity_ratio``,
@@ -50,7 +50,7 @@ def tabulate_trade_off(inputs: dict[str, pd.DataFrame], settings: None, job: Job
     return descriptions.merge(table, on="variant", validate="one_to_many")
 
 
-def bound_losses(inputs: dict[str, pd.DataFrame], settings: None, job: Job) -> pd.DataFrame:
+def bound_losses(inputs: dict[str, pd.DataFrame], job: Job) -> pd.DataFrame:
     """The gap between the cross-entropy and the line through its end values, against sqrt(2) |xi_f|_L2 (Eq. 34).
 
     Returns:
@@ -78,7 +78,7 @@ def bound_losses(inputs: dict[str, pd.DataFrame], settings: None, job: Job) -> p
     return pd.DataFrame(rows)
 
 
-def compare_estimators(inputs: dict[str, pd.DataFrame], settings: None, job: Job) -> pd.DataFrame:
+def compare_estimators(inputs: dict[str, pd.DataFrame], job: Job) -> pd.DataFrame:
     """Agreement of both estimators on the pairs of neurons that both have, for each network, layer and beta.
 
     Returns:

@@ -1,26 +1,21 @@
 """The paper's card: two-layer ReLU students of a teacher with orthonormal neurons."""
 
-from symlab.measures import Table
 from symlab.papers.permutation_invariance import settings
 from symlab.papers.permutation_invariance.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import experiments_under
 
 _ROOM = "symlab.papers.permutation_invariance"
-_TABLES = {
-    "runs": f"{_ROOM}.student_tables:tabulate_runs",
-    "barriers": f"{_ROOM}.student_tables:tabulate_barriers",
-    "entries": f"{_ROOM}.student_tables:tabulate_entries",
-}
-_GRIDS: tuple[tuple[type[settings.Grid], tuple[str, ...]], ...] = (
-    (settings.Widths, ("runs", "barriers")),
-    (settings.Sparsity, ("runs",)),
-    (settings.LearningRates, ("runs", "barriers")),
-    (settings.DoubledTypes, ("runs",)),
-    (settings.Column, ("entries",)),
-    (settings.Dimensions, ("barriers",)),
-    (settings.Teachers, ("barriers",)),
+_GRIDS: tuple[tuple[type[settings.Grid], str, tuple[str, ...]], ...] = (
+    (settings.Widths, "tabulate_runs_and_barriers", ("runs", "barriers")),
+    (settings.Sparsity, "tabulate_runs", ("runs",)),
+    (settings.LearningRates, "tabulate_runs_and_barriers", ("runs", "barriers")),
+    (settings.DoubledTypes, "tabulate_runs", ("runs",)),
+    (settings.Column, "tabulate_entries", ("entries",)),
+    (settings.Dimensions, "tabulate_barriers", ("barriers",)),
+    (settings.Teachers, "tabulate_barriers", ("barriers",)),
 )
+"""Of each grid of trained students what makes its tables, and which these are."""
 _asked = experiments_under("teacher_student", _ROOM)
 _EXPERIMENTS = (
     _asked("overlap", settings.Overlap, "type_overlap:measure_overlap", ("overlap.csv",)),
@@ -36,18 +31,13 @@ _EXPERIMENTS = (
             grid.role,
             grid,
             "student_training:train_point",
-            (f"{grid.role}.safetensors",),
-            tables=f"{_ROOM}.student_tables:collect_students",
+            tuple(f"{grid.role}_{table}.csv" for table in tables),
+            tables=f"{_ROOM}.student_tables:{function}",
             several=True,
             unused=("uniform_pairs", "lambdas"),
         )
-        for grid, _ in _GRIDS
+        for grid, function, tables in _GRIDS
     ),
-)
-_MADE_OF_GRIDS = tuple(
-    Table(f"{grid.role}_{kind}.csv", _TABLES[kind], (f"{grid.role}.safetensors",), f"teacher_student.{grid.role}")
-    for grid, kinds in _GRIDS
-    for kind in kinds
 )
 _BARRIERS = (
     "Loss barriers between students, one row a pair. `source` is gd or sgd for trained students, uniform for "
@@ -75,20 +65,20 @@ PERMUTATION_INVARIANCE = Paper(
     figures=(
         Figure("permutation-1", f"{_ROOM}.fig_01_overlap", ("overlap.csv",)),
         Figure("permutation-2", f"{_ROOM}.fig_02_widths", ("widths_barriers.csv",)),
-        Figure("permutation-3", f"{_ROOM}.fig_03_ratios", ("ratios_barriers.csv",)),
-        Figure("permutation-4", f"{_ROOM}.fig_04_descents", ("widths_barriers.csv",)),
+        Figure("permutation-3", f"{_ROOM}.fig_03_samples", ("ratios_barriers.csv",)),
+        Figure("permutation-4", f"{_ROOM}.fig_02_widths", ("widths_barriers.csv",)),
         Figure("permutation-5", f"{_ROOM}.fig_05_sparsity", ("sparsity_runs.csv",)),
         Figure("permutation-6", f"{_ROOM}.fig_06_learning_rates", ("learning_rates_runs.csv",)),
-        Figure("permutation-7", f"{_ROOM}.fig_07_network_widths", ("barriers.csv",)),
-        Figure("permutation-8", f"{_ROOM}.fig_08_network_paths", ("curves.csv",)),
+        Figure("permutation-7", f"{_ROOM}.fig_07_networks", ("barriers.csv",)),
+        Figure("permutation-8", f"{_ROOM}.fig_07_networks", ("curves.csv",)),
         Figure("permutation-9", f"{_ROOM}.fig_09_minima", ("doubled_types_runs.csv", "column_entries.csv")),
         Figure("permutation-10", f"{_ROOM}.fig_02_widths", ("widths_barriers.csv",)),
         Figure("permutation-11", f"{_ROOM}.fig_11_dimensions", ("dimensions_barriers.csv",)),
-        Figure("permutation-12", f"{_ROOM}.fig_12_teachers", ("teachers_barriers.csv",)),
-        Figure("permutation-13", f"{_ROOM}.fig_13_barriers_by_rate", ("learning_rates_barriers.csv",)),
+        Figure("permutation-12", f"{_ROOM}.fig_11_dimensions", ("teachers_barriers.csv",)),
+        Figure("permutation-13", f"{_ROOM}.fig_06_learning_rates", ("learning_rates_barriers.csv",)),
         Figure("permutation-14", f"{_ROOM}.fig_14_depths", ("barriers.csv",)),
-        Figure("permutation-15", f"{_ROOM}.fig_15_paths_by_width", ("curves.csv",)),
-        Figure("permutation-best", f"{_ROOM}.fig_best_matching", ("all_permutations_barriers.csv",)),
+        Figure("permutation-15", f"{_ROOM}.fig_07_networks", ("curves.csv",)),
+        Figure("permutation-best", f"{_ROOM}.fig_03_samples", ("all_permutations_barriers.csv",)),
     ),
     found=FOUND,
     terms=TERMS,
@@ -99,7 +89,6 @@ PERMUTATION_INVARIANCE = Paper(
     largest="permutation",
     thumbnail=THUMBNAIL,
     experiments=_EXPERIMENTS,
-    tables=_MADE_OF_GRIDS,
     captions={
         "overlap.csv": "Overlap of the types of two students drawn uniformly from the global minima, for each "
         "teacher's width M and student's width m: `overlap_mean` and its standard error over draws, the exact "
@@ -108,10 +97,10 @@ PERMUTATION_INVARIANCE = Paper(
         "ratios_barriers.csv": _BARRIERS,
         "all_permutations_barriers.csv": f"{_BARRIERS} `lowest` is the barrier after the best of all permutations, "
         "`leftovers` that after the best of those that keep Algorithm 1's pairs of neurons of one type.",
-        **{table.name: _RUNS for table in _MADE_OF_GRIDS if table.name.endswith("_runs.csv")},
-        **{table.name: _BARRIERS for table in _MADE_OF_GRIDS if table.name.endswith("_barriers.csv")},
+        **{f"{grid.role}_runs.csv": _RUNS for grid, _, tables in _GRIDS if "runs" in tables},
+        **{f"{grid.role}_barriers.csv": _BARRIERS for grid, _, tables in _GRIDS if "barriers" in tables},
         "column_entries.csv": "Sorted entries of the column of W that sums to the one neuron of the teacher: mean and "
-        "standard deviation over runs, those of one run, and the expectation for the uniform distribution on the "
+        "standard deviation over runs, and the expectation for the uniform distribution on the "
         "simplex.",
     },
 )

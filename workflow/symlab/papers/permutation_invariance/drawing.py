@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
-from symlab.papers.permutation_invariance.networks import METHODS
 from symlab.papers.permutation_invariance.students import DIRECT, MATCHINGS, UNIFORM, barriers, keep
 from symlab.plotting.log_axes import floor_of
 from symlab.plotting.style import PAGE, Look, Shared, Style, line_entry, mark_entry, palette
 from symlab.plotting.types import Artist, Axes, Figure, LineStyleType
 from symlab.study.facets import Panel, draw_grid, labelled
-from symlab.study.tables import where
+from symlab.study.tables import some, where
 
 SHORT = {"gd": "GD", "sgd": "SGD", UNIFORM: "samples"}
 """Names of sources in legends."""
@@ -66,10 +64,8 @@ def draw_means(
     axis.plot(mean.index, mean, color=look.color, linestyle=look.linestyle, marker=look.marker, label=label)
     axis.errorbar(mean.index, mean, [low, stats["sem"]], fmt="none", ecolor=look.color, capsize=1.5, elinewidth=0.8)
     if zero.any():
-        on_axis: dict[str, Any] = {"transform": axis.get_xaxis_transform(), "clip_on": False, "label": f"_{ZERO}"}
-        axis.plot(
-            mean.index[zero], np.zeros(zero.sum()), look.marker, color=look.color, markerfacecolor="white", **on_axis
-        )  # fmt: skip
+        (marks,) = axis.plot(mean.index[zero], np.zeros(zero.sum()), look.marker, color=look.color)
+        marks.set(markerfacecolor="white", transform=axis.get_xaxis_transform(), clip_on=False, label=f"_{ZERO}")
 
 
 def mark_widths(M: float, factors: Sequence[int], axis: Axes, integers: bool = False) -> None:
@@ -115,11 +111,11 @@ def draw_barriers(
     Raises:
         UserError: no pair was kept.
     """
-    if keep(table).empty:
-        raise UserError(
-            f"no pair of {key_of(table, role)} was kept: in every one a run diverged or ended with a loss above 10⁻⁵; "
-            "lower lr or c, or train longer."
-        )
+    some(
+        keep(table),
+        f"no pair of {key_of(table, role)} was kept: in every one a run diverged or ended with a loss above 10⁻⁵; "
+        "lower lr or c, or train longer.",
+    )
     rows = label(barriers(table))
     rows = rows[rows["matching"] != DIRECT] if only_matched else rows
     means = rows.groupby(["label", x, *by])["barrier"].mean()
@@ -166,16 +162,3 @@ def width_axis(widths: pd.Series) -> dict[str, Any]:
     values = sorted(widths.unique())
     scale = {"xscale": "log", "xticks": values[:: -(-len(values) // 6)]} if values[-1] >= 10 * values[0] else {}
     return {"xlabel": "width", **scale}
-
-
-def path_panel(rows: pd.DataFrame, title: str) -> Panel:
-    """The train loss of networks along their path."""
-    axes = labelled(r"position $\lambda$", "train loss (NLL)", title=title)
-    return Panel(rows, "lambda", "loss", axes, options={"marker": False})
-
-
-def method_looks(style: Style) -> dict[str, Look]:
-    """The look of each way to match networks: direct, by activations, by weights."""
-    colors = palette(style)
-    looks = (Look(colors[1], "--", "s"), Look(colors[2], (0, (5, 1.5)), "^"), Look(colors[0], "-", "o"))
-    return dict(zip(METHODS.values(), looks, strict=True))

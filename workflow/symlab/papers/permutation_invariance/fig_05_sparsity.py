@@ -1,31 +1,28 @@
 """Fig. 5: sparsity (PQ index by neuron) of students against their width, by learning rate."""
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing, students
 from symlab.plotting.style import Figure, Look, Style, palette
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_most
-from symlab.study.curves import Curve, Statistic
+from symlab.study.curves import Curve, measure_each
 from symlab.study.facets import assign_looks, facets, labelled
-from symlab.study.tables import need
+from symlab.study.tables import need, need_several
 
 TABLE = "sparsity_runs.csv"
 SETTING = ["source", "M", "d"]
+LACKING = "needs two learning rates with two widths that both have"
 
 
 def by_neuron_against_width(tables: Tables, style: Style) -> Figure:
     table = need(tables, TABLE)
     runs = students.trained(table)
-    if runs["c"].round(6).nunique() < 2 or table["m"].nunique() < 2:
-        raise UserError(
-            f"{drawing.key_of(table, 'sparsity')} needs trained runs of at least two values of c and two of m."
-        )
+    need_several(runs.assign(c=runs["c"].round(6)), "c", drawing.key_of(table, "sparsity"))
+    need_several(table, "m", drawing.key_of(table, "sparsity"))
     rows = students.keep(table)
     rate = rows["c"].round(6).map("c = {:g}".format)
     rows = rows.assign(
@@ -62,7 +59,7 @@ def rise_with_rate(tables: Tables) -> list[Found]:
         low, high = index.columns
         return (index[high] - index[low]).min(), f"c = {high:g} less c = {low:g}; {len(index)} widths"
 
-    return _of_extremes(tables, smallest)
+    return measure_each(_of_extremes(tables), smallest, LACKING)
 
 
 def growth_at_largest_rate(tables: Tables) -> list[Found]:
@@ -73,7 +70,7 @@ def growth_at_largest_rate(tables: Tables) -> list[Found]:
         (first, low), (last, high) = index.iloc[[0, -1]].items()
         return high - low, f"c = {rate:g}: {low:.3g} at m = {first:g}, {high:.3g} at {last:g}"
 
-    return _of_extremes(tables, growth)
+    return measure_each(_of_extremes(tables), growth, LACKING)
 
 
 def growth_at_smallest_rate(tables: Tables) -> list[Found]:
@@ -91,7 +88,8 @@ def growth_at_smallest_rate(tables: Tables) -> list[Found]:
             return ""
         return f"{curve.case}: needs a growth at the largest learning rate to compare with ({told(curve)})"
 
-    return _of_extremes(tables, lambda curve: (students.over(*growths(curve)), told(curve)), lacks)
+    found = _of_extremes(tables)
+    return measure_each(found, lambda curve: (students.over(*growths(curve)), told(curve)), LACKING, lacks)
 
 
 def excess_over_uniform(tables: Tables) -> list[Found]:
@@ -106,14 +104,12 @@ def excess_over_uniform(tables: Tables) -> list[Found]:
     rows = students.keep(tables[TABLE])
     both = students.beside_samples(rows.assign(rate=rows["c"].round(6)))
     both.loc[both["side"] == "samples", "rate"] = 0.0
-    lacking = "needs uniform samples at a width of trained students"
-    return students.measure_runs(both, "pq_rows", smallest, lacking, ["side", "rate", "m"])
+    found = students.mean_runs(both, "pq_rows", ["side", "rate", "m"])
+    return measure_each(found, smallest, "needs uniform samples at a width of trained students")
 
 
-def _of_extremes(
-    tables: Tables, statistic: Statistic, unless: Callable[[Curve], str] = lambda curve: ""
-) -> list[Found]:
-    """A statistic of the runs of the smallest and the largest rate with two widths, at the widths that both have."""
+def _of_extremes(tables: Tables) -> list[Curve]:
+    """The index at the smallest and the largest rate with two widths, at the widths that both have."""
     rows = students.trained(students.keep(tables[TABLE]))
     # The rate times m / d is not the same number at every width.
     rows = rows.assign(rate=rows["c"].round(6))
@@ -122,8 +118,7 @@ def _of_extremes(
     rows = rows[(rows["rate"] == rate.transform("min")) | (rows["rate"] == rate.transform("max"))]
     rows = rows[rows.groupby([*SETTING, "m"])["rate"].transform("nunique") == 2]
     rows = rows[rows.groupby(SETTING)["m"].transform("nunique") > 1]
-    lacking = "needs two learning rates with two widths that both have"
-    return students.measure_runs(rows, "pq_rows", statistic, lacking, ["rate", "m"], unless)
+    return students.mean_runs(rows, "pq_rows", ["rate", "m"])
 
 
 DECAYING = "The learning rates decay with the width as c d/m, in which the stability limit is nearly constant."

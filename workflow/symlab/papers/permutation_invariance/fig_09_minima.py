@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.permutation_invariance.drawing import key_of
 from symlab.papers.permutation_invariance.students import keep, name_students, trained
 from symlab.plotting.style import ERROR_ALPHA, Axes, Color, Figure, Look, Style, line_entry, palette
@@ -14,7 +13,7 @@ from symlab.study.card import Drawing
 from symlab.study.cases import cases_of
 from symlab.study.claim import Case, Claim, Found, Tables, above, at_most, exact_value
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, labelled
-from symlab.study.tables import need
+from symlab.study.tables import need, some
 
 RUNS, ENTRIES = "doubled_types_runs.csv", "column_entries.csv"
 # Below five expected runs a type the distribution of the statistic is not chi-squared.
@@ -25,11 +24,8 @@ COUNTS = "a: runs"
 
 def doubled_types_and_entries(tables: Tables, style: Style) -> Figure:
     runs, entries = trained(need(tables, RUNS)), need(tables, ENTRIES)
-    counted = keep(runs[runs["doubled_type"] > 0])
-    if counted.empty:
-        raise UserError(
-            f"no run of {key_of(tables[RUNS], 'doubled_types')} was trained, kept and has one type with most rows."
-        )
+    lacking = f"no run of {key_of(tables[RUNS], 'doubled_types')} was trained, kept and has one type with most rows."
+    counted = some(keep(runs[runs["doubled_type"] > 0]), lacking)
     M, d, m = counted[["M", "d", "m"]].iloc[0]
     counts = counted["doubled_type"].value_counts().reindex(range(1, M + 1), fill_value=0)
     by_type = counts.rename_axis("type").reset_index(name="runs").assign(label=COUNTS)
@@ -104,7 +100,7 @@ FIGURES = {
 def p_of_doubled_types(tables: Tables) -> list[Found]:
     """p value of Pearson's test that each of the M types is doubled equally often in students with m = M + 1."""
     # All claims are imported where one is evaluated, and scipy takes time.
-    from scipy.special import chdtrc
+    from scipy.stats import chisquare
 
     found: list[Found] = []
     rows = trained(keep(tables[RUNS]))
@@ -113,8 +109,8 @@ def p_of_doubled_types(tables: Tables) -> list[Found]:
         if not M > 1 or len(doubled) < EXPECTED * M:
             continue
         counts = np.array([(doubled == number).sum() for number in range(1, M + 1)])
-        statistic = float(np.sum((counts - len(doubled) / M) ** 2) / (len(doubled) / M))
-        value = float(chdtrc(M - 1, statistic)) if counts.sum() == len(doubled) else math.nan
+        statistic, p = chisquare(counts)
+        value = float(p) if counts.sum() == len(doubled) else math.nan
         detail = f"{', '.join(map(str, counts))} of {len(of_case)} students; χ² = {statistic:.3g}"
         found.append(exact_value(value, len(doubled), case, detail, "students"))
     return found or [f"needs {EXPECTED} M trained students with m = M + 1 that reached a minimum"]

@@ -5,7 +5,7 @@ from functools import partial
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance import networks
+from symlab.papers.permutation_invariance import fig_07_networks as networks
 from symlab.papers.permutation_invariance.drawing import width_axis
 from symlab.plotting.style import MARKERS, Axes, Figure, Look, Style, mark_entry, palette
 from symlab.plotting.units import over_pairs
@@ -34,8 +34,8 @@ def peak_against_depth(tables: Tables, style: Style) -> Figure:
         Panel(part, "width", "barrier_max", {**axes, "title": dataset}, options={"band": False})
         for dataset, part in rows.groupby("dataset", sort=False)
     ]
-    means = rows.groupby(["dataset", "depth", "width"])["barrier_max"].mean().reset_index("width")
-    peaks = means.groupby(["dataset", "depth"], sort=False).apply(_peak_row).reset_index()
+    table = rows.groupby(["dataset", "depth", "width"])["barrier_max"].mean().unstack("width")
+    peaks = pd.DataFrame({"peak": table.idxmax(axis=1), "at_end": _at_an_end(table)}).reset_index()
     names = list(peaks["dataset"].unique())
     hues = [palette(style)[number] for number in (3, 4, 8, 9)]
     looks = {name: Look(hue, "-", mark) for name, hue, mark in zip(names, hues, MARKERS, strict=False)}
@@ -51,9 +51,9 @@ def peak_against_depth(tables: Tables, style: Style) -> Figure:
     )  # fmt: skip
 
 
-def _peak_row(curve: pd.DataFrame) -> pd.Series:
-    curve = curve.set_index("width")["barrier_max"].sort_index()
-    return pd.Series({"peak": curve.idxmax(), "at_end": curve.idxmax() in (curve.index[0], curve.index[-1])})
+def _at_an_end(table: pd.DataFrame) -> pd.Series:
+    """Whether each row of barriers by width is largest at the first or the last width that it has."""
+    return table.apply(lambda row: row.idxmax() in (row.first_valid_index(), row.last_valid_index()), axis=1)
 
 
 def _draw_peaks(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
@@ -122,9 +122,8 @@ def _peaks(curve: Curve) -> pd.Series:
 
 def _without_peak(curve: Curve) -> str:
     """Says that a curve is largest at an end of its widths; empty where none is."""
-    table = curve["barrier_max"].unstack("width")
-    ends = table.apply(lambda row: row.idxmax() in (row.first_valid_index(), row.last_valid_index()), axis=1)
-    return f"{curve.case}: needs networks of several depths or data sets with a peak within them" if ends.any() else ""
+    ends = _at_an_end(curve["barrier_max"].unstack("width")).any()
+    return f"{curve.case}: needs networks of several depths or data sets with a peak within them" if ends else ""
 
 
 _claim = partial(Claim, owner="paper", origin="ours", tables=(TABLE,))

@@ -11,18 +11,21 @@ def _trained(claim: str, matching: str) -> At:
     return at(f"permutation-2-{claim}", M=6, source="gd", matching=matching)
 
 
-_ALGORITHM, _ASSIGNMENT = "Algorithm 1", "linear assignment"
+def _both(claim: str) -> dict[str, At]:
+    """The values of both matchings, by what sentences call them."""
+    return {"by_types": _trained(claim, "Algorithm 1"), "assigned": _trained(claim, "linear assignment")}
+
 
 HEADING = "Reorder the neurons, and wide networks can nearly be averaged"
 HEADLINE = (
     Sentence(
         "Two networks learn to copy a given one of 6 hidden neurons. Reordering the neurons of one divides the barrier "
         "between them by **{assigned}** or more at every width above 6 that was tried.",
-        {"assigned": _trained("below-direct", _ASSIGNMENT)},
+        {"assigned": _both("below-direct")["assigned"]},
     ),
     Sentence(
         "The barrier that is left is highest at {peak:~} times the given network's width; the paper: 2 times.",
-        {"peak": _trained("peak-at-2M", _ASSIGNMENT)},
+        {"peak": _both("peak-at-2M")["assigned"]},
     ),
     Sentence(
         "The paper: wide trained networks average better than random exact copies, in part because high learning rates "
@@ -42,20 +45,12 @@ FOUND = (
         "After matching, the barrier between students of a teacher of M = 6 neurons is largest at a width of {samples} "
         "M for random minima and of {by_types} M (Algorithm 1) or {assigned} M (linear assignment) for trained "
         "students. The paper: at 2 M.",
-        {
-            "samples": at("permutation-2-peak-at-2M", M=6, source="uniform"),
-            "by_types": _trained("peak-at-2M", _ALGORITHM),
-            "assigned": _trained("peak-at-2M", _ASSIGNMENT),
-        },
+        {"samples": at("permutation-2-peak-at-2M", M=6, source="uniform"), **_both("peak-at-2M")},
     ),
     Sentence(
         "At every width above M, matching divides the barrier by at least {samples} for random minima; for trained "
-        "students by at least {trained} (Algorithm 1) or {assigned} (linear assignment).",
-        {
-            "samples": at("permutation-2-below-direct", M=6, source="uniform"),
-            "trained": _trained("below-direct", _ALGORITHM),
-            "assigned": _trained("below-direct", _ASSIGNMENT),
-        },
+        "students by at least {by_types} (Algorithm 1) or {assigned} (linear assignment).",
+        {"samples": at("permutation-2-below-direct", M=6, source="uniform"), **_both("below-direct")},
     ),
     Sentence(
         "The matched barrier of random minima falls with the width to the power of {slope}. Theorem 6: −0.5 or less.",
@@ -69,11 +64,7 @@ FOUND = (
         "Wide trained students have {by_types:%} (Algorithm 1) or {assigned:%} (linear assignment) of the matched "
         "barrier of random minima. The paper explains this in part by sparsity; their sparsity index "
         "differs by {excess}.",
-        {
-            "by_types": _trained("slightly-below-uniform", _ALGORITHM),
-            "assigned": _trained("slightly-below-uniform", _ASSIGNMENT),
-            "excess": at("permutation-2-sparser", M=6, source="gd"),
-        },
+        {**_both("slightly-below-uniform"), "excess": at("permutation-2-sparser", M=6, source="gd")},
     ),
     Sentence(
         "From a learning rate of {threshold} on, whole neurons become zero. At the largest rate the matched barrier is "

@@ -40,11 +40,6 @@ class Point(Size):
         """Seeds the point's generators: other first weights are the same draws on another scale."""
         return f"M{self.M}_d{self.d}_m{self.m}_lr{self.lr:.6g}"
 
-    @property
-    def label(self) -> str:
-        """Names the point in artifacts."""
-        return f"{self.name}_std{self.init_std:.6g}"
-
 
 def expand_sizes(
     M: Sequence[int], d: Sequence[int], m: Sequence[int] | None, ratio: Sequence[float] | None

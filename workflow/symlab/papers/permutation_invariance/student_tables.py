@@ -1,7 +1,6 @@
 """Tables of students: a row for each of them, and a row for each pair whose barriers are measured."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import permutations
 from typing import Any
 
@@ -11,16 +10,12 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from symlab.artifacts import Tensors
 from symlab.measures.job import Job
-from symlab.papers.permutation_invariance.minima import Minima, types_of, uniform_minima
+from symlab.papers.permutation_invariance.minima import Minima, pq_index, stability_limit, types_of, uniform_minima
+from symlab.papers.permutation_invariance.pairs import barriers, hungarian, match_by_type, minima_barriers, permuted
 from symlab.papers.permutation_invariance.population_loss import population_loss
-from symlab.papers.permutation_invariance.row_sparsity import is_zero, pq_index
 from symlab.papers.permutation_invariance.settings import AllPermutations, Grid, Ratios, Samples
-from symlab.papers.permutation_invariance.stability import stability_limit
-from symlab.papers.permutation_invariance.student_barriers import barriers, minima_barriers, permuted
 from symlab.papers.permutation_invariance.student_points import Point, Size
-from symlab.papers.permutation_invariance.type_matching import hungarian, match_by_type
 from symlab.seeds import numpy_rng
 from symlab.study.points import Result
 
@@ -36,54 +31,26 @@ MOST_ROWS = 100
 MOST_LOOKED_AT = 500
 
 
-Inputs = Mapping[str, tuple[Tensors, dict[str, Any]]]
-"""Tensors and header of the one file of trained students that a table is made from, by its name."""
+def tabulate_runs_and_barriers(results: Sequence[Result], grids: Sequence[Grid], job: Job) -> dict[str, pd.DataFrame]:
+    """The tables of both."""
+    return tabulate_runs(results, grids, job) | tabulate_barriers(results, grids, job)
 
 
-@dataclass(frozen=True)
-class Students:
-    """The students of one point: weights W [r, m, d], the steps they took, and the grid that they belong to."""
-
-    point: Point
-    W: Float64[Tensor, "r m d"]
-    steps: np.ndarray
-    grid: Grid
-
-
-def collect_students(
-    results: Sequence[Result], grids: Sequence[Grid], job: Job
-) -> dict[str, tuple[Tensors, dict[str, Any]]]:
-    """All students of a role in one file.
-
-    Returns:
-        ``<role>.safetensors``: ``<source>/<point>/W`` and ``<source>/<point>/steps``; its header lists the ``points``
-        with the number of their grid.
-    """
-    tensors: Tensors = {}
-    for each in results:
-        place = f"{each.settings.source}/{Point(**each.point).label}"
-        tensors |= {f"{place}/{name}": array for name, array in each.found.items()}
-    points = [{"grid": each.grid, "source": each.settings.source, **each.point} for each in results]
-    return {f"{grids[0].role}.safetensors": (tensors, {"points": points})}
-
-
-def tabulate_runs(inputs: Inputs, grids: Sequence[Grid], job: Job) -> pd.DataFrame:
+def tabulate_runs(results: Sequence[Result], grids: Sequence[Grid], job: Job) -> dict[str, pd.DataFrame]:
     """Losses, sparsity and types of the students of one role, and of uniform samples of the minima beside them."""
-    tables = [runs_of_trained(students) for students in open_students(inputs, grids)]
-    tables += [runs_of_uniform(grid, job.study) for grid in grids]
-    return pd.concat(tables, ignore_index=True)
+    tables = [*map(runs_of_trained, results), *(runs_of_uniform(grid, job.study) for grid in grids)]
+    return {f"{grids[0].role}_runs.csv": pd.concat(tables, ignore_index=True)}
 
 
-def tabulate_barriers(inputs: Inputs, grids: Sequence[Grid], job: Job) -> pd.DataFrame:
+def tabulate_barriers(results: Sequence[Result], grids: Sequence[Grid], job: Job) -> dict[str, pd.DataFrame]:
     """Barriers between pairs of trained students of one role, and between uniform samples of the minima."""
-    tables = [barriers_of_trained(students) for students in open_students(inputs, grids)]
-    tables += [barriers_of_uniform(grid, job.study) for grid in grids]
-    return pd.concat(tables, ignore_index=True)
+    tables = [*map(barriers_of_trained, results), *(barriers_of_uniform(grid, job.study) for grid in grids)]
+    return {f"{grids[0].role}_barriers.csv": pd.concat(tables, ignore_index=True)}
 
 
-def tabulate_entries(inputs: Inputs, grids: Sequence[Grid], job: Job) -> pd.DataFrame:
+def tabulate_entries(results: Sequence[Result], grids: Sequence[Grid], job: Job) -> dict[str, pd.DataFrame]:
     """How trained students split the weight of one teacher neuron among theirs."""
-    return pd.concat([column_entries(students) for students in open_students(inputs, grids)])
+    return {f"{grids[0].role}_entries.csv": pd.concat(map(column_entries, results))}
 
 
 def draw_ratios(settings: Ratios, job: Job, M: int, d: int, m: int) -> dict[str, pd.DataFrame]:
@@ -125,28 +92,16 @@ def reorderings(pi: Int[np.ndarray, " m"], places: Int[np.ndarray, " k"]) -> Int
     return found
 
 
-def open_students(inputs: Inputs, grids: Sequence[Grid]) -> Iterator[Students]:
-    """The students of ``collect_students``, point by point.
-
-    Args:
-        grids: all grids of the role, in the order that they were trained in.
-    """
-    ((tensors, header),) = inputs.values()
-    for described in header["points"]:
-        point = Point(**{name: described[name] for name in Point.__dataclass_fields__})
-        place = f"{described['source']}/{point.label}"
-        W = torch.from_numpy(tensors[f"{place}/W"])
-        yield Students(point, W, tensors[f"{place}/steps"], grids[described["grid"]])
-
-
-def runs_of_trained(students: Students) -> pd.DataFrame:
-    """One row a student: loss, steps, sparsity and types (columns as in the card's captions)."""
-    point = students.point
-    columns = {"source": students.grid.source, **_of_point(point), "init_std": point.init_std}
-    measured = _measured(students.W, point)
+def runs_of_trained(students: Result) -> pd.DataFrame:
+    """One row a student of a point: loss, steps, sparsity and types (columns as in the card's captions)."""
+    point, W = _opened(students)
+    columns = {"source": students.settings.source, **_of_point(point), "init_std": point.init_std}
+    measured = _measured(W, point)
     if point.m * point.d <= LARGEST_HESSIAN:
-        measured["stability_limit"] = _stability_limits(students.W, measured["diverged"])
-    return pd.DataFrame({**columns, "seed": np.arange(len(students.W)), "steps": students.steps, **measured})
+        whole = ~measured["diverged"]
+        measured["stability_limit"] = np.full(len(W), np.nan)
+        measured["stability_limit"][whole] = stability_limit(W[torch.from_numpy(whole)])
+    return pd.DataFrame({**columns, "seed": np.arange(len(W)), "steps": students.found["steps"], **measured})
 
 
 def runs_of_uniform(grid: Samples, study: str) -> pd.DataFrame:
@@ -160,16 +115,16 @@ def runs_of_uniform(grid: Samples, study: str) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def barriers_of_trained(students: Students) -> pd.DataFrame:
+def barriers_of_trained(students: Result) -> pd.DataFrame:
     """One row for each pair of consecutive seeds: direct barrier, and those after each matching, in the loss's unit."""
-    point, M = students.point, students.point.M
-    W_A, W_B = students.W[0::2], students.W[1::2]
-    kept = _kept(population_loss(students.W, M).numpy(), point)
+    point, W = _opened(students)
+    M, W_A, W_B = point.M, W[0::2], W[1::2]
+    kept = _kept(population_loss(W, M).numpy(), point)
     types_A, values_A = types_of(W_A, M)
     types_B, values_B = types_of(W_B, M)
-    table = pd.DataFrame({"source": students.grid.source, **_of_point(point), "pair": np.arange(len(W_A))})
+    table = pd.DataFrame({"source": students.settings.source, **_of_point(point), "pair": np.arange(len(W_A))})
     table["pairs"], table["kept"] = 1, kept[0::2] & kept[1::2]
-    at = np.array(students.grid.lambdas, dtype=float)
+    at = np.array(students.settings.lambdas, dtype=float)
     table["direct"] = barriers(W_A, W_B, M, at)
     by_type = match_by_type(types_A, values_A, types_B, values_B)
     table["permuted"] = barriers(W_A, permuted(W_B, by_type), M, at)
@@ -195,16 +150,16 @@ def barriers_between_minima(size: Size, grid: Samples, study: str) -> pd.DataFra
     return means.assign(**columns, pairs=by_row.size(), kept=True)
 
 
-def column_entries(students: Students) -> pd.DataFrame:
+def column_entries(students: Result) -> pd.DataFrame:
     """Entries of column 1 by rank, over the runs that were kept, beside those expected of a uniform sample (M = 1).
 
     No rows if fewer than two runs were kept.
 
     The k-th largest of m parts of a broken stick is (1/m) sum_{i >= k} 1/i on average.
     """
-    point = students.point
-    kept = _kept(population_loss(students.W, point.M).numpy(), point)
-    entries = -np.sort(-students.W[..., 0].numpy()[kept], axis=1)
+    point, W = _opened(students)
+    kept = _kept(population_loss(W, point.M).numpy(), point)
+    entries = -np.sort(-W[..., 0].numpy()[kept], axis=1)
     rank = np.arange(1, point.m + 1)
     if len(entries) < 2:
         # There is no mean with an error; the claims and the figure say that they lack it.
@@ -217,10 +172,14 @@ def column_entries(students: Students) -> pd.DataFrame:
             "rank": rank,
             "mean": entries.mean(axis=0),
             "std": entries.std(axis=0, ddof=1),
-            "first": entries[0],
             "expected": np.cumsum(1 / rank[::-1])[::-1] / point.m,
         }
     )
+
+
+def _opened(students: Result) -> tuple[Point, Float64[Tensor, "r m d"]]:
+    """A point and the weights of its students."""
+    return Point(**students.point), torch.from_numpy(students.found["W"])
 
 
 def _of_point(point: Point) -> dict[str, Any]:
@@ -262,7 +221,7 @@ def _measured(W: Float64[Tensor, "r m d"], size: Size) -> dict[str, Any]:
         "loss": loss,
         "diverged": diverged,
         "kept": _kept(loss, size),
-        "zero_rows": is_zero(W).sum(dim=-1).numpy(),
+        "zero_rows": (types < 0).sum(axis=1),
         "pq_rows": pq_index(W.norm(dim=-1)),
         "pq_entries": pq_index(entries),
         "pq_entries_cleaned": pq_index(cleaned),
@@ -270,9 +229,3 @@ def _measured(W: Float64[Tensor, "r m d"], size: Size) -> dict[str, Any]:
         "doubled_type": np.where((counts == largest[:, None]).sum(axis=1) == 1, counts.argmax(axis=1) + 1, 0),
         "stability_limit": np.nan,
     }
-
-
-def _stability_limits(W: Float64[Tensor, "r m d"], diverged: np.ndarray) -> np.ndarray:
-    limits = np.full(len(W), np.nan)
-    limits[~diverged] = np.asarray(stability_limit(W[torch.from_numpy(~diverged)]))
-    return limits

@@ -7,14 +7,14 @@ where these are measured alone. Many thresholds were set after a pilot in NumPy:
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from symlab.study.claim import Bound, Found
-from symlab.study.curves import Curve, Statistic, curves, measure_each
+from symlab.study.claim import Bound
+from symlab.study.curves import Curve, curves
 
 UNIFORM, DIRECT = "uniform", "direct"
 MATCHINGS = {
@@ -78,19 +78,16 @@ def name_students(key: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def measure_barriers(
-    rows: pd.DataFrame,
-    statistic: Statistic,
-    lacking: str = NO_STUDENTS,
-    along: str | Sequence[str] = "m",
-    by: Sequence[str] = CASE,
-    name: str | Callable[[Mapping[str, Any]], str] = name_students,
-    unless: Callable[[Curve], str] = lambda curve: "",
-) -> list[Found]:
-    """A statistic of each case's mean barriers, matched and direct, against the width (or another quantity)."""
-    return measure_each(
-        curves(rows, ("barrier", "direct"), along, by, name, number="pairs"), statistic, lacking, unless
-    )
+def mean_barriers(
+    rows: pd.DataFrame, along: str | Sequence[str] = "m", by: Sequence[str] = CASE, **named: Any
+) -> list[Curve]:
+    """Each case's mean barriers, matched and direct, against the width (or another quantity)."""
+    return curves(rows, ("barrier", "direct"), along, by, number="pairs", **{"name": name_students, **named})
+
+
+def mean_runs(rows: pd.DataFrame, column: str, along: str | Sequence[str]) -> list[Curve]:
+    """Each case's mean of a column of the tables of single students."""
+    return curves(rows, (column,), along, CASE[:3], name_students, "students")
 
 
 def without_barrier(curve: Curve) -> str:
@@ -104,18 +101,6 @@ def last_over_top(curve: Curve) -> tuple[float, str]:
     barrier = curve["barrier"]
     last, top = barrier.iloc[-1], barrier.max()
     return over(last, top), f"{last:.2e} at m = {curve.places[-1]:g}, {top:.2e} at m = {barrier.idxmax():g}"
-
-
-def measure_runs(
-    rows: pd.DataFrame,
-    column: str,
-    statistic: Statistic,
-    lacking: str,
-    along: str | Sequence[str],
-    unless: Callable[[Curve], str] = lambda curve: "",
-) -> list[Found]:
-    """A statistic of each case's mean of a column of the tables of single students."""
-    return measure_each(curves(rows, (column,), along, CASE[:3], name_students, "students"), statistic, lacking, unless)
 
 
 def beside_samples(rows: pd.DataFrame) -> pd.DataFrame:

@@ -41,7 +41,7 @@ SADDLE_TO_SADDLE = Paper(
         Figure("saddle-speeds", f"{_ROOM}.fig_time", (*_EVENTS[:1], "data_speeds.csv")),
         Figure("saddle-next", f"{_ROOM}.fig_01_escape", ("escape_next.csv",)),
         Figure("saddle-budget", f"{_ROOM}.fig_layers", (*_EVENTS, "polygon_budget.csv")),
-        Figure("saddle-prop3.3", f"{_ROOM}.fig_near_rank_one", ("near_rank_one.csv",)),
+        Figure("saddle-prop3.3", f"{_ROOM}.fig_layers", ("near_rank_one.csv",)),
         Figure("saddle-polygons", f"{_ROOM}.fig_polygons", _POLYGON_RUNS[::2]),
         Figure("saddle-depths", f"{_ROOM}.fig_polygons", (*_POLYGON_RUNS[::2], "polygon_lifts.csv")),
         Figure("saddle-success", f"{_ROOM}.fig_polygons", ("polygon_runs.csv",)),
@@ -50,14 +50,14 @@ SADDLE_TO_SADDLE = Paper(
         _asked(
             "polygons",
             Polygons,
-            "polygon_search:search_polygon",
+            "sphere_searches:search_polygon",
             (*_POLYGON_RUNS, *_POLYGON_BEST),
             tables=f"{_ROOM}.polygon_tables:tabulate_polygons",
             several=True,
         ),
         _asked("descents", Descents, "descents:descend_from_origin", (*_EVENTS, *_COURSE), several=True, datasets=True),
-        _asked("data_speeds", DataSpeeds, "data_speeds:search_data_speeds", ("data_speeds.csv",), datasets=True),
-        _asked("near_rank_one", NearRankOne, "near_rank_one:perturb_rank_one", ("near_rank_one.csv",)),
+        _asked("data_speeds", DataSpeeds, "sphere_searches:search_data_speeds", ("data_speeds.csv",), datasets=True),
+        _asked("near_rank_one", NearRankOne, "sphere_searches:perturb_rank_one", ("near_rank_one.csv",)),
     ),
     captions={
         "escape_events.csv": "Networks that leave the origin, one row a network and drop of the loss (`event`, a "

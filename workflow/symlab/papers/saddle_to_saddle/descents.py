@@ -144,8 +144,8 @@ def measure_layers(place: Place, origin: Origin, start: Sequence[Tensor]) -> lis
         rows[layer]["strong"] = float(now.norm() / (W[layer - 1] @ W[layer - 1].mT).norm())
         rows[layer]["drift"] = float((now - before).diagonal().norm()) * L / norm_of(W) ** 2
     for layer in range(L):
-        rows[layer]["B"] = float(ratios.B[layer])
-        rows[layer + 1] |= {"D": float(ratios.D[layer])} if layer < L - 1 else {}
+        rows[layer]["B"] = float(ratios["B"][layer])
+        rows[layer + 1] |= {"D": float(ratios["D"][layer])} if layer < L - 1 else {}
     if not origin.linear:
         for (term, layer), lost in speed_budget(to_sphere(W), X, G).items():
             if term != "output":

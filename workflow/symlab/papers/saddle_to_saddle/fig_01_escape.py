@@ -5,13 +5,12 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.saddle_to_saddle.escapes import LAYERS, NETWORK, at_drop, by_depth, by_network
 from symlab.plotting.style import PAGE, Figure, Look, Style, palette
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_least, below, share_of
 from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows, labelled
-from symlab.study.tables import need
+from symlab.study.tables import need, some
 
 COURSE, SPECTRA, NEXT = "escape_course.csv", "escape_spectra.csv", "escape_next.csv"
 VALUES = [f"s{place}" for place in range(1, 11)]
@@ -38,9 +37,8 @@ def after_escape(layers: pd.DataFrame) -> pd.DataFrame:
 
 
 def two_escapes(tables: Tables, style: Style) -> Figure:
-    course, spectra = (farthest(need(tables, name)) for name in (COURSE, SPECTRA))
-    if course.empty:
-        raise UserError("it needs ReLU networks that follow the flow: add those to saddle_escape.descents.")
+    lacking = "it needs ReLU networks that follow the flow: add those to saddle_escape.descents."
+    course, spectra = (some(farthest(need(tables, name)), lacking) for name in (COURSE, SPECTRA))
     L = int(course["L"].max())
     course, spectra = course[course["L"] == L], spectra[spectra["L"] == L]
     course = course.assign(loss=1 - course["drop"], label="a network")
@@ -60,9 +58,8 @@ def two_escapes(tables: Tables, style: Style) -> Figure:
 
 
 def singular_values_over_training(tables: Tables, style: Style, L: int) -> Figure:
-    spectra, course = (farthest(need(tables, name), L) for name in (SPECTRA, COURSE))
-    if spectra.empty:
-        raise UserError(f"it needs networks of depth {L}: add {L} to saddle_escape.descents.L.")
+    lacking = f"it needs networks of depth {L}: add {L} to saddle_escape.descents.L."
+    spectra, course = (some(farthest(need(tables, name), L), lacking) for name in (SPECTRA, COURSE))
     long = spectra.melt(["gradients", "layer"], VALUES, "place", "value").dropna()
     long["label"] = long["place"].map(NAMES).fillna(OTHERS)
     loss = course[course["seed"] == course["seed"].min()].assign(label="loss", loss=lambda rows: 1 - rows["drop"])
@@ -206,13 +203,13 @@ def _plateaus(tables: Tables, L: int) -> pd.DataFrame:
 
 
 LACKS = "needs networks of depth 6"
-_claim = partial(Claim, owner="paper", origin="ours", tables=(LAYERS,))
 
 
 def of_those_that_left(tables: Tables, value: str) -> list[Found]:
     return by_network(left(tables[NEXT]), value).means() or ["no network has left the second plateau within its run"]
 
 
+_claim = partial(Claim, owner="paper", origin="ours", tables=(LAYERS,))
 _next_claim = partial(Claim, owner="ours", origin="ours", tables=(NEXT,))
 CLAIMS = {
     "saddle-1-one-value": _claim(

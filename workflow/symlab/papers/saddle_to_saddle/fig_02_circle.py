@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW
 from symlab.plotting.style import COLUMN, Axes, Figure, Look, Style, palette, panels
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Bound, Claim, Found, Tables, above, below, exact_value, share_of, value_of_all
 from symlab.study.facets import Panel, draw_grid, draw_rows
-from symlab.study.tables import need
+from symlab.study.tables import need, some
 
 RUNS, CURVES, LIMITS = "polygon_runs.csv", "polygon_curves.csv", "polygon_limits.csv"
 FASTER, SLOWER, SHARE = "faster than one neuron", "not faster", "share of runs"
@@ -30,10 +29,8 @@ def on_circle(table: pd.DataFrame) -> pd.DataFrame:
     Raises:
         UserError: there are none.
     """
-    rows = table[(table["N"] == 8) & (table["L"] == 3)]
-    if rows.empty:
-        raise UserError("it needs the circle at depth 3: add 8 to saddle_escape.polygons.N and 3 to its L.")
-    return rows
+    lacking = "it needs the circle at depth 3: add 8 to saddle_escape.polygons.N and 3 to its L."
+    return some(table[(table["N"] == 8) & (table["L"] == 3)], lacking)
 
 
 def successes(runs: pd.DataFrame) -> pd.DataFrame:

@@ -111,7 +111,9 @@ def exponents(rows: pd.DataFrame, value: str) -> Cases:
         return float(np.polyfit(np.log(values.index), np.log(values), 1)[0]) if values.notna().all() else np.nan
 
     rows = rows[rows.groupby(["dataset", "L", "seed"])["std"].transform("nunique") > 1]
-    return by_network(rows.set_index("std"), value, several=exponent)
+    return by_network(
+        rows.sort_values(["dataset", "L", "seed"], kind="stable").set_index("std"), value, several=exponent
+    )
 
 
 def half_steps(tables: Tables) -> list[Found]:

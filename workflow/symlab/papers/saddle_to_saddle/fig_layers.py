@@ -1,4 +1,4 @@
-"""The first escape layer by layer: how far from rank one and linear (A, B, D), and where speed is lost."""
+"""Ratios A, B and D: layer by layer at the first escape, near rank one; and where speed is lost, layer by layer."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -8,13 +8,19 @@ import pandas as pd
 
 from symlab.papers.saddle_to_saddle import escapes
 from symlab.papers.saddle_to_saddle.escapes import EVENTS, LAYERS, NETWORK, at_drop, by_network, descents, escaped
-from symlab.plotting.style import PAGE, Axes, Figure, Look, Style, legend, palette, panels
+from symlab.plotting.style import COLUMN, PAGE, Axes, Figure, Look, Style, legend, palette, panels
 from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, below
-from symlab.study.facets import Panel, draw_each, draw_grid
+from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows, facets, labelled
 from symlab.study.tables import need
 
 POLYGON = "polygon_budget.csv"
+TABLE = "near_rank_one.csv"
+FLOOR = 1e-16
+"""Where zeros but for rounding are drawn."""
+NAMES = {"A": "A, weights", "B": "B, hidden activations", "D": "D, what relu cuts"}
+BOUND = "bound of Prop. 3.3"
 TERMS = {
     "rank": "rank of activations",
     "cut": "cut off by relu",
@@ -104,6 +110,27 @@ def losses(tables: Tables) -> pd.DataFrame:
     return pd.concat([of_layers, output[[*NETWORK, "term", "layer", "lost"]]], ignore_index=True)
 
 
+def ratios_against_noise(tables: Tables, style: Style) -> Figure:
+    rows = need(tables, TABLE).groupby("noise", as_index=False).max()
+    lines = [
+        rows.assign(label=name, value=largest_ratio(rows, letter).clip(lower=FLOOR)) for letter, name in NAMES.items()
+    ]
+    looks = assign_looks(list(NAMES.values()), style)
+    if len(finite := rows[np.isfinite(rows["bound"])]):
+        lines.append(finite.assign(label=BOUND, value=finite["bound"]))
+        looks[BOUND] = Look("black", "--", "")  # type: ignore[arg-type]
+    axes = labelled("norm of the noise / norm of $uv^T$", "largest over layers", "xy")
+    return facets(
+        pd.concat(lines), "noise", "value", looks, axes=axes, draw=draw_rows, options={"join": True},
+        width=1.3 * COLUMN, note="the largest of all draws",
+    )  # fmt: skip
+
+
+def largest_ratio(rows: pd.DataFrame, letter: str) -> pd.Series:
+    """The largest ratio of the hidden layers (B_0 is of the inputs)."""
+    return rows[[name for name in rows if name.startswith(f"{letter}_") and name != "B_0"]].max(axis=1, skipna=False)
+
+
 FIGURES = {
     "saddle-ratios": Drawing(
         "Rank and linearity by layer",
@@ -128,6 +155,18 @@ FIGURES = {
         bars_by_layer,
         seen="Layers from the third on lose {deep:%} of all that networks of depth 6 lose.",
         differs="Not in the paper; the identity is behind its Proposition 3.4.",
+    ),
+    "saddle-prop3.3": Drawing(
+        "Ratios for inputs near rank one",
+        "Largest A, B and D over the layers, and over draws, of the fastest escape direction found for inputs uvᵀ + "
+        "E, against the norm of E; dashed, where finite, the bound of Proposition 3.3. Values at the grey line are 0 "
+        "up to rounding.",
+        ratios_against_noise,
+        seen=Sentence(
+            "With noise of 0.4 times the norm of the rank-one part, weights are {A} beyond rank one, activations {B}.",
+            {ratio: at("saddle-prop3.3-exact", ratio=ratio, noise=0.4) for ratio in "AB"},
+        ),
+        differs="Not in the paper, which proves the bound and conjectures exact rank one in most layers.",
     ),
 }
 
@@ -167,6 +206,17 @@ def lost_in_deep_layers(tables: Tables) -> list[Found]:
     ]
     deep, whole = (by_network(each, "lost") for each in sums)
     return (deep / whole).means() or ["needs networks of depth 6 from small weights"]
+
+
+def beyond_rank_one(tables: Tables) -> list[Found]:
+    """The largest A and B over layers, the worst of all draws, a case a norm of the noise below 1."""
+    rows = tables[TABLE][lambda each: each["noise"] < 1]
+    found: list[Found] = []
+    for ratio in "AB":
+        values = rows.assign(value=largest_ratio(rows, ratio))
+        name = f"{ratio}, noise {{noise:g}}"
+        found += cases(values.assign(ratio=ratio), "value", ("ratio", "noise"), "seed", name).of_all(np.max)
+    return found
 
 
 CLAIMS = {
@@ -221,5 +271,16 @@ CLAIMS = {
         reason="Rank one and linear layers lose none; they are four of six layers.",
         tables=(EVENTS, LAYERS),
         measure=lost_in_deep_layers,
+    ),
+    "saddle-prop3.3-exact": Claim(
+        statement="For inputs near rank one, the fastest direction has weights and activations of exactly rank one",
+        quantity="largest A and B over layers of the fastest of all starts, the worst draw",
+        bound=below(1e-6),
+        owner="ours",
+        origin="ours",
+        reason="The paper proves a bound that falls with the noise. Exact rank one it conjectures of any inputs, at "
+        "most layers (Section 5), and not of all layers here; 1e-6 is left for descents that have not quite ended.",
+        tables=(TABLE,),
+        measure=beyond_rank_one,
     ),
 }

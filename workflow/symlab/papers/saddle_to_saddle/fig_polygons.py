@@ -1,16 +1,16 @@
 """Polygons: their speed limits, greater depths, and how failures vanish with the width."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.saddle_to_saddle.fig_02_circle import successes
 from symlab.plotting.style import COLUMN, Axes, Figure, Look, Style, legend, line_entry, palette, panels, set_ticks
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.cases import cases
+from symlab.study.cases import cases, cases_of
 from symlab.study.claim import (
     Case,
     Claim,
@@ -25,7 +25,7 @@ from symlab.study.claim import (
     value_of_all,
 )
 from symlab.study.facets import assign_looks, draw_rows, facets, labelled
-from symlab.study.tables import need
+from symlab.study.tables import need, some
 
 RUNS, LIMITS, LIFTS = "polygon_runs.csv", "polygon_limits.csv", "polygon_lifts.csv"
 SHOWN = (3, 4, 5)
@@ -34,8 +34,8 @@ WIDTH, STARTS = 8, 60
 """Neurons of a layer, and the random starts of each depth that count, which are equally many so."""
 REACHED = 0.99
 """Share of a speed that counts as reaching it."""
-Law = Literal["exponential", "power"]
-LAWS: tuple[Law, ...] = ("exponential", "power")
+LAWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"exponential": np.asarray, "power": np.log}
+"""What -log P(fail) is linear in, from the widths, by the name of the law."""
 CERTIFIED, ONE = "limit of depth 3 (certified)", "one neuron"
 
 
@@ -95,9 +95,11 @@ def limits_on_circle(tables: Tables) -> pd.Series:
         UserError: it is not among the polygons.
     """
     limits = need(tables, LIMITS)
-    if (circle := limits[limits["N"] == 8]).empty:
-        raise UserError("it needs the circle: add 8 to saddle_escape.polygons.N.")
-    return circle.iloc[0]
+    return some(limits[limits["N"] == 8], "it needs the circle: add 8 to saddle_escape.polygons.N.").iloc[0]
+
+
+def _by_depth(runs: pd.DataFrame) -> list[tuple[Case, pd.DataFrame]]:
+    return cases_of(runs.sort_values("L", kind="stable"), ["L"], "depth {L}")
 
 
 def lifted_speeds(tables: Tables) -> pd.Series:
@@ -120,22 +122,22 @@ def failures_against_width(tables: Tables, style: Style) -> Figure:
     figure, axes = panels(1, 1, 1.5 * COLUMN, 2.8)
     axis = axes[0, 0]
     entries, top = [], 0.0
-    for color, (N, counts) in zip(palette(style), by_polygon(need(tables, RUNS)), strict=False):
+    for color, (case, counts) in zip(palette(style), by_polygon(need(tables, RUNS)), strict=False):
         missed, n = counts["n"] - counts["hits"], counts["n"]
         bounds = [share_of(int(k), int(of)).interval or (0, 1) for k, of in zip(missed, n, strict=True)]
         low, high = -np.log(np.array(bounds)[:, 1]), -np.log(np.maximum([low for low, _ in bounds], 1e-9))
-        some = (missed > 0).to_numpy()
-        top = max(top, np.max(low), np.max(high[some], initial=0))
-        share = (missed / n)[some]
-        bars = [-np.log(share) - low[some], high[some] + np.log(share)]
+        failed = (missed > 0).to_numpy()
+        top = max(top, np.max(low), np.max(high[failed], initial=0))
+        share = (missed / n)[failed]
+        bars = [-np.log(share) - low[failed], high[failed] + np.log(share)]
         axis.errorbar(share.index, -np.log(share), yerr=bars, color=color, marker="o", linestyle="", capsize=2)
         # Where none fails, only the lower end of the interval is known.
-        axis.plot(counts.index[~some], low[~some], "^", color=color, linestyle="")
+        axis.plot(counts.index[~failed], low[~failed], "^", color=color, linestyle="")
         for law, linestyle in zip(LAWS, ("-", "--"), strict=True):
             fit = fit_failures(counts, law)
             fine = np.geomspace(counts.index.min(), counts.index.max(), 200)
-            axis.plot(fine, fit.a + fit.b * place(fine, law), color=color, linestyle=linestyle, linewidth=0.9)
-        entries.append(line_entry(f"N = {N}", color=color, marker="o"))
+            axis.plot(fine, fit.a + fit.b * LAWS[law](fine), color=color, linestyle=linestyle, linewidth=0.9)
+        entries.append(line_entry(case, color=color, marker="o"))
     axis.set(xscale="log", xlabel="width", ylabel=r"$-\log$ share of failures", ylim=(0, 1.1 * top))
     set_ticks(axis.xaxis, sorted(need(tables, RUNS).query("L == 3")["width"].unique()))
     entries += [line_entry("exponential"), line_entry("power", linestyle="--")]
@@ -143,28 +145,23 @@ def failures_against_width(tables: Tables, style: Style) -> Figure:
     return figure
 
 
-def by_polygon(runs: pd.DataFrame) -> list[tuple[int, pd.DataFrame]]:
+def by_polygon(runs: pd.DataFrame) -> list[tuple[Case, pd.DataFrame]]:
     """``hits`` of ``n`` by width for each N at depth 3, from the narrowest with a success on, where those are three."""
-    found = []
-    for N, of_polygon in runs[runs["L"] == 3].groupby("N"):
-        counts = successes(of_polygon)
-        if counts["hits"].any() and len(counts := counts.loc[(counts["hits"] > 0).idxmax() :]) > 2:
-            found.append((int(str(N)), counts))
-    return found
+    counted = [
+        (case, successes(rows))
+        for case, rows in cases_of(runs.query("L == 3").sort_values("N", kind="stable"), ["N"], "N = {N}")
+    ]
+    hit = [(case, counts.loc[(counts["hits"] > 0).idxmax() :]) for case, counts in counted if counts["hits"].any()]
+    return [(case, counts) for case, counts in hit if len(counts) > 2]
 
 
-def place(width: np.ndarray, law: Law) -> np.ndarray:
-    """What -log P(fail) is linear in."""
-    return width if law == "exponential" else np.log(width)
-
-
-def fit_failures(counts: pd.DataFrame, law: Law) -> Fit:
+def fit_failures(counts: pd.DataFrame, law: str) -> Fit:
     """The law under which the counts of failures are likeliest, and its deviance from the shares themselves."""
     from scipy.optimize import minimize
     from scipy.special import xlogy
 
     n, missed = counts["n"].to_numpy(dtype=float), (counts["n"] - counts["hits"]).to_numpy(dtype=float)
-    x = place(counts.index.to_numpy(dtype=float), law)
+    x = LAWS[law](counts.index.to_numpy(dtype=float))
 
     def at_ends(logarithms: np.ndarray) -> np.ndarray:
         """-log P(fail) of a line that is above 0 at both ends, and so nowhere a chance above 1."""
@@ -243,13 +240,13 @@ def reach_certified(tables: Tables) -> list[Found]:
 def reach_lifted_speed(tables: Tables) -> list[Found]:
     """Fastest start over the lifted speed, a case a depth above 3."""
     lifted, found = lifted_speeds(tables), []
-    for L, speeds in starts(tables).groupby("L")["speed"]:
-        if L > 3 and L in lifted:  # type: ignore[operator]
+    for case, rows in _by_depth(starts(tables)):
+        L, speeds = case.key["L"], rows["speed"]
+        if L > 3 and L in lifted:
             fast = int((speeds > REACHED * lifted[L]).sum())
             # Whether one of unknown speed is the fastest is not known.
             fastest = float(speeds.max(skipna=False))
             told = f"{fastest:.4g} against {lifted[L]:.4g}; {fast} starts within a hundredth"
-            case = Case(f"depth {L}", L=int(str(L)))
             found.append(value_of_all(fastest / lifted[L], len(speeds), case, told, "starts"))
     return [*found] or ["needs depths above 3 and one below, at width 8"]
 
@@ -271,12 +268,11 @@ def largest_second_value(tables: Tables) -> list[Found]:
     """
     runs, limit = starts(tables), limits_on_circle(tables)["certified"]
     found: list[Found] = []
-    for L, of_depth in runs[runs["L"] > 2].groupby("L"):
+    for case, of_depth in _by_depth(runs[runs["L"] > 2]):
         fastest = of_depth.loc[of_depth["speed"].idxmax()]
         if fastest["speed"] > REACHED * limit:
-            values = fastest[[f"second_{layer}" for layer in range(2, int(str(L)) + 1)]].to_numpy(dtype=float)
+            values = fastest[[f"second_{layer}" for layer in range(2, case.key["L"] + 1)]].to_numpy(dtype=float)
             told = f"layer {2 + int(np.argmax(values))}; first layer {fastest['second_1']:.3g}"
-            case = Case(f"depth {L}", L=int(str(L)))
             found.append(value_of_all(float(values.max()), len(of_depth), case, told, "starts"))
     return found or ["at no depth a start reaches the limit"]
 
@@ -287,7 +283,7 @@ _claim = partial(Claim, owner="ours", origin="ours", tables=(RUNS, LIMITS))
 def exponential_rather_than_power(tables: Tables) -> list[Found]:
     """Deviance of the power law minus that of the exponential, a case a polygon with three widths and more."""
     found: list[Found] = []
-    for N, counts in by_polygon(tables[RUNS]):
+    for case, counts in by_polygon(tables[RUNS]):
         value, error = power_minus_exponential(counts)
         exponential, power = (fit_failures(counts, law) for law in LAWS)
         told = (
@@ -295,7 +291,7 @@ def exponential_rather_than_power(tables: Tables) -> list[Found]:
             f"{exponential.b:.3g} a neuron"
         )
         n = int(counts["n"].sum())
-        found.append(Measurement(value, n, None, Case(f"N = {N}", N=N), told, error, "runs"))
+        found.append(Measurement(value, n, None, case, told, error, "runs"))
     return found or ["needs three widths of one polygon with successes"]
 
 

@@ -5,14 +5,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.saddle_to_saddle.escapes import ESCAPE, EVENTS, NETWORK, SMALL, by_depth, by_network, escaped, small
 from symlab.plotting.style import COLUMN, PAGE, Axes, Figure, Look, Style, line_entry, palette
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most, below, between
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, facets, labelled
-from symlab.study.tables import need
+from symlab.study.tables import need, some
 
 SPEEDS = "data_speeds.csv"
 TRAINED, SPHERE = "trained from small weights, at a drop of 1 %", "descent on the sphere"
@@ -69,9 +68,8 @@ def growth(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def speeds_by_depth(tables: Tables, style: Style) -> Figure:
-    trained = small(escaped(need(tables, EVENTS)))
-    if trained.empty:
-        raise UserError(f"it needs networks from small weights: add {SMALL:g} to saddle_escape.descents.std.")
+    lacking = f"it needs networks from small weights: add {SMALL:g} to saddle_escape.descents.std."
+    trained = some(small(escaped(need(tables, EVENTS))), lacking)
     speeds = need(tables, SPEEDS)
     sphere, neurons = speeds[speeds["L"] > 2], speeds.loc[speeds["L"] == 2, "speed"]
     one = trained["one_neuron"].max()

@@ -53,32 +53,24 @@ def squared_singular_values(M: Float[Tensor, "... a b"]) -> Float[Tensor, "... c
     return torch.linalg.eigvalsh(small @ small.mT).flip(-1).clamp_min(0)
 
 
-def first_direction(M: Float[Tensor, "a b"]) -> Float[Tensor, " b"]:
-    """The first right singular vector, of either sign."""
-    return torch.linalg.svd(M, full_matrices=False).Vh[0]
+def first_direction(M: Float[Tensor, "a b"], steps: int = 100) -> Float[Tensor, " b"]:
+    """The first right singular vector, by power iteration; of equal first values, a mixture."""
+    v = M[M.norm(dim=1).argmax()]
+    for _ in range(steps):
+        v = M.T @ (M @ (v / v.norm()))
+    return v / v.norm()
 
 
-class LayerRatios(NamedTuple):
-    """A_l of W_l for l = 1 .. L, B_l of Z_l^s for l = 0 .. L-1, D_l for l = 1 .. L-1 (Theorem 3.1); [..., layers]."""
+def layer_ratios(W: Weights, X: Float[Tensor, "d n"], linear: bool = False) -> dict[str, Float[Tensor, " layers"]]:
+    """How far one network's weights and activations are from rank one, and its layers from linear ones (Theorem 3.1).
 
-    A: Tensor
-    B: Tensor
-    D: Tensor
-
-
-def layer_ratios(W: Weights, X: Float[Tensor, "d n"], linear: bool = False) -> LayerRatios:
-    """How far weights and activations are from rank one (A, B), and layers from linear ones (D), layer by layer."""
+    Returns:
+        A_l of W_l for l = 1 .. L, B_l of Z_l^s for l = 0 .. L-1, D_l, the share that relu cuts, for l = 1 .. L-1.
+    """
     Z, inner = run_layers(W, X, linear)
-    batch = Z[-1].shape[:-2]
-    cut = [
-        (Z_l - Z_s).square().sum((-2, -1)) / Z_l.square().sum((-2, -1))
-        for Z_l, Z_s in zip(Z[:-1], inner[1:], strict=True)
-    ]
-    return LayerRatios(
-        torch.stack([beyond_rank_one(W_l) for W_l in W], -1),
-        torch.stack([beyond_rank_one(Z_l).expand(batch) for Z_l in inner], -1),
-        torch.stack(cut, -1),
-    )
+    cut = [(Z_l - Z_s).square().sum() / Z_l.square().sum() for Z_l, Z_s in zip(Z, inner[1:], strict=False)]
+    A, B = ([beyond_rank_one(M) for M in matrices] for matrices in (W, inner))
+    return {name: torch.stack(values) for name, values in (("A", A), ("B", B), ("D", cut))}
 
 
 def bound_near_rank_one(noise: float, G: Float[Tensor, "k n"], speed: float) -> float:

@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from symlab.artifacts import Tensors
 from symlab.measures.job import Job
 from symlab.papers.saddle_to_saddle.localized_loss import escape_of, lift, speed_budget
 from symlab.papers.saddle_to_saddle.polygon import best_rank_one_speed, certify_speed, example_one, polygon
-from symlab.papers.saddle_to_saddle.polygon_search import MARGIN
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW, Polygons
+from symlab.papers.saddle_to_saddle.sphere_searches import MARGIN
 from symlab.study.points import Result
 
 
@@ -25,8 +24,11 @@ def tabulate_polygons(results: Sequence[Result], grids: Sequence[Polygons], job:
         key, found = each.point, each.found
         numbers = {name: values for name, values in found.items() if values.ndim == 1 and name != "recorded"}
         table = pd.DataFrame({**key, "run": np.arange(len(found["speed"])), **numbers})
-        runs.append(table.assign(outcome=_outcomes(table, best_rank_one_speed(key["N"]))))
-        curves.append(_long(found, key))
+        success, dead = table["speed"] > best_rank_one_speed(key["N"]) + MARGIN, table["speed"] == 0
+        chosen = [success, dead, table["slope"] > STILL_BELOW]
+        runs.append(table.assign(outcome=np.select(chosen, ["success", "dead", "undecided"], "failure")))
+        speeds, (run, place) = found["curves"].ravel(), np.indices(found["curves"].shape).reshape(2, -1)
+        curves.append(pd.DataFrame({**key, "run": run, "step": found["recorded"][place], "speed": speeds}))
         fastest = [torch.from_numpy(found[f"fastest_{layer}"]) for layer in range(1, key["L"] + 1)]
         best[key["N"], key["L"], key["width"]] = fastest
     limits = [
@@ -69,13 +71,3 @@ def _budgets(best: Fastest) -> pd.DataFrame:
             terms = speed_budget(W, X, G).items()
             rows += [(N, L, width, of, term, layer, float(lost)) for (term, layer), lost in terms]
     return pd.DataFrame(rows, columns=["N", "L", "width", "of", "term", "layer", "lost"])
-
-
-def _outcomes(runs: pd.DataFrame, limit: float) -> np.ndarray:
-    success, dead = runs["speed"] > limit + MARGIN, runs["speed"] == 0
-    return np.select([success, dead, runs["slope"] > STILL_BELOW], ["success", "dead", "undecided"], "failure")
-
-
-def _long(point: Tensors, key: dict[str, int]) -> pd.DataFrame:
-    run, place = (index.ravel() for index in np.indices(point["curves"].shape))
-    return pd.DataFrame({**key, "run": run, "step": point["recorded"][place], "speed": point["curves"].ravel()})

@@ -1,10 +1,15 @@
-"""Barriers of the population loss between students, with rows in place or permuted."""
+"""Pairs of students: which neuron goes where, and barriers of the population loss with rows in place or permuted.
+
+As in ``symlab.alignment.matching``, pi[i] is the row of the second student that is placed at row i of the first.
+"""
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from symlab.alignment.matching import match
 from symlab.connectivity.barrier import above_line
 from symlab.papers.permutation_invariance.minima import Minima
 from symlab.papers.permutation_invariance.population_loss import mean_square
@@ -14,6 +19,52 @@ from symlab.papers.permutation_invariance.population_loss import mean_square
 COSINES = 2**17
 # And pairs of minima written out at once hold this many weights.
 WEIGHTS = 2**22
+
+
+def match_by_type(
+    types1: Int[np.ndarray, "n m"],
+    values1: Float[np.ndarray, "n m"],
+    types2: Int[np.ndarray, "n m"],
+    values2: Float[np.ndarray, "n m"],
+) -> Int[np.ndarray, "n m"]:
+    """Permutations of the second students' rows that align them with the first, for n pairs (Algorithm 1).
+
+    Within a type, the k-th largest row of the second student goes to the place of the k-th largest row of the first, as
+    far as both have one. The rows that remain fill the places that remain, both in order of storage, but rows of zeros
+    (type -1) first meet the other student's remaining rows: between these and zero the path follows the axis, whereas
+    two remaining rows of different types leave their axes together. This is a reading of ours: the pseudo-code is about
+    minima without rows of zeros. If zeros met zeros first, the matched barrier of sparse students would be higher.
+    """
+    first, second = _ranked(types1, values1), _ranked(types2, values2)
+    partners = first[first["type"] >= 0].merge(second, on=["pair", "type", "rank"], suffixes=("", "_second"))
+    pairs, places, rows = (partners[name] for name in ("pair", "row", "row_second"))
+    pi = np.empty(types1.shape, dtype=np.int64)
+    pi[pairs, places] = rows
+    free1, free2 = np.ones((2, *types1.shape), dtype=bool)
+    free1[pairs, places] = free2[pairs, rows] = False
+    # Places of zeros come last, rows of zeros first. A pair has as many free rows as free places.
+    places = np.argsort(np.where(free1, types1 < 0, 2), axis=1, kind="stable")
+    rows = np.argsort(np.where(free2, types2 >= 0, 2), axis=1, kind="stable")
+    remaining = np.arange(types1.shape[1]) < free1.sum(axis=1)[:, None]
+    pi[remaining.nonzero()[0], places[remaining]] = rows[remaining]
+    return pi
+
+
+def _ranked(types: Int[np.ndarray, "n m"], values: Float[np.ndarray, "n m"]) -> pd.DataFrame:
+    """Each row of each student (``pair``) with its type and its rank in that type, the largest first."""
+    pair, row = np.indices(types.shape).reshape(2, -1)
+    rows = pd.DataFrame({"pair": pair, "row": row, "type": types.ravel(), "value": values.ravel()})
+    ranks = rows.groupby(["pair", "type"])["value"].rank("first", ascending=False, na_option="bottom")
+    return rows.assign(rank=ranks)
+
+
+def hungarian(W1: Float[Tensor, "n m d"], W2: Float[Tensor, "n m d"]) -> Int[np.ndarray, "n m"]:
+    """The permutations that maximise the sum over i of w1_i . w2_pi(i), by exact linear assignment.
+
+    Raises:
+        UserError: a student has entries that are not finite.
+    """
+    return np.stack([match(S) for S in (W1 @ W2.mT).numpy()])
 
 
 def barriers(
