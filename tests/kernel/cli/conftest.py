@@ -103,12 +103,6 @@ def wordy():
     return Wordy(6, 3)
 
 
-class Deciding(nn.Linear):
-    def forward(self, x):
-        x = super().forward(x)
-        return -x if x.sum() > 0 else x
-
-
 class Spectrum(nn.Module):
     """The tracer does not know hfft, so the neurons before it stay in place; the others do not."""
 
@@ -177,10 +171,6 @@ class Caching(nn.Module):
 
 def caching():
     return Caching()
-
-
-def deciding():
-    return Deciding(6, 3)
 
 
 def linear():

@@ -176,7 +176,6 @@ def test_class_labels_for_logits_at_every_token(brought, capsys):
     [
         ("linear", ["no neurons of Linear can be renumbered"]),
         ("lazy", ["lazy layers", "call it once"]),
-        ("deciding", ["Deciding cannot be traced", "depends on values"]),
     ],
 )
 def test_networks_that_cannot_be_aligned(brought, capsys, factory, words):

@@ -237,6 +237,39 @@ def test_a_class_of_transformers_needs_a_folder_with_a_config_and_no_network(mlp
     )
 
 
+LIBRARY = """
+import brought
+
+asked = []
+
+
+class AutoConfig:
+    @staticmethod
+    def from_pretrained(folder, **options):
+        asked.append(options | {"folder": folder})
+
+
+class AutoModel:
+    @staticmethod
+    def from_config(config, **options):
+        asked.append(options)
+        return brought.mlp()
+"""
+
+
+def test_code_beside_a_config_is_never_run_and_nothing_is_fetched(mlps, monkeypatch):
+    (mlps.folder / "transformers.py").write_text(LIBRARY)
+    monkeypatch.delitem(sys.modules, "transformers", raising=False)
+    folders = [sharded(mlps.folder / name, mlps.state("mlp", seed)) for seed, name in enumerate("AB")]
+    for folder in folders:
+        (folder / "config.json").write_text("{}")
+    align(mlps, *folders, "--model", "transformers:AutoModel")
+    config, model = sys.modules["transformers"].asked
+    monkeypatch.delitem(sys.modules, "transformers")
+    assert model == {"trust_remote_code": False}
+    assert config == {"local_files_only": True, "trust_remote_code": False, "folder": folders[0]}
+
+
 def test_a_modules_own_weights_are_given_up_but_not_what_ties_them():
     module = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4), *[nn.BatchNorm1d(4)] * 2)
     module[2].weight.data = module[0].weight.data
@@ -306,11 +339,13 @@ def test_every_option_is_what_the_function_is_asked(name, monkeypatch, tmp_path)
     actions = next(action for action in parser()._actions if action.dest == "command").choices[name]._actions
     positional = [action.dest for action in actions if not action.option_strings]
     options = {action.dest: action for action in actions if action.option_strings}
+    assert ("out" in options) == ("overwrite" in options)
     needed = [word for action in options.values() if action.required for word in (action.option_strings[0], "0.5")]
     first = asked(name, monkeypatch, [*positional, *needed])
     assert {dest: first[NAMES.get(dest, dest)] for dest in positional} == {
         dest: [dest] if dest == "networks" else dest for dest in positional
     }
+    assert first.keys() - {"training", "folder"} <= {NAMES.get(dest, dest) for dest in (*positional, *options)}
     for dest in options.keys() - OF_COMMAND - {each for command, each in OF_COMMAND_NAMED if command == name}:
         action, more = options[dest], ["--learn", "1"] * (dest == "untrained")
         by_type = {int: ("7", 7), float: ("0.25", 0.25)}.get(action.type, (f"a.{dest}", f"a.{dest}"))

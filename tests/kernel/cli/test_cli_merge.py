@@ -57,39 +57,6 @@ def test_planted_copies_merge_to_the_first(mlps, capsys, method, dtype):
     assert "2 groups of neurons" in (said := capsys.readouterr().out) and "still moved" not in said
 
 
-def test_both_commands_score_on_held_out_data(mlps, capsys):
-    x = np.random.default_rng(7).normal(size=(25, 6)).astype(np.float32)
-    y = np.arange(25) % 3
-    np.savez(mlps.folder / "held.npz", x=x, y=y)
-    mlps.align("mlp", "--test", "held.npz", out="aligned")
-    run("mlp", "--test", "held.npz", files=FILES[:2])
-    assert capsys.readouterr().out.count("over 25 test samples") == 2
-    scores = pd.read_csv(mlps.folder / "out" / "scores.csv").set_index("network")["loss"]
-    curve = pd.read_csv(mlps.folder / "aligned" / "curve.csv")
-    for n, name in enumerate(FILES[:2]):
-        logits = mlps.output("mlp", mlps.load(name), torch.from_numpy(x))
-        by_hand = float(torch.nn.functional.cross_entropy(logits, torch.from_numpy(y)))
-        assert scores[name] == pytest.approx(by_hand, rel=1e-5)
-        assert curve[curve["lambda"] == n]["loss"].to_numpy() == pytest.approx(by_hand, rel=1e-5)
-
-
-def test_weights_repair_and_overwriting(brought, capsys):
-    for seed, name in enumerate(FILES):
-        brought.save(name, brought.state("Normed", seed))
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(60, 1, 4, 4)).astype(np.float32)
-    np.savez(brought.folder / "data.npz", x=x)
-    run("Normed", "--weights", "2,1,1", "--repair")
-    assert {path.name for path in (brought.folder / "out").iterdir()} == ALL - {"scores.csv"}
-    merged = brought.load("out/merged.safetensors")
-    assert merged.keys() == brought.load(FILES[0]).keys()
-    assert brought.output("Normed", merged, torch.from_numpy(x)).isfinite().all()
-    np.savez(brought.folder / "data.npz", x=x, y=rng.integers(0, 3, 60))
-    run("Normed", "--overwrite", "--method", "weight", "--samples", "20")
-    assert {path.name for path in (brought.folder / "out").iterdir()} == ALL
-    assert not torch.equal(brought.load("out/merged.safetensors")["head.weight"], merged["head.weight"])
-
-
 def test_the_network_of_which_a_group_is_left_in_place_is_named(brought, capsys):
     A, order = brought.state("Hashing", 0), torch.randperm(12, generator=torch.Generator().manual_seed(1))
     copy = A | {f"second.{part}": A[f"second.{part}"][order] for part in ("weight", "bias")}
@@ -108,6 +75,8 @@ def test_tied_weights_and_masks_of_a_language_model(brought):
         brought.save(name, {entry: tensor for entry, tensor in state.items() if entry != "head.weight"})
     np.savez(brought.folder / "data.npz", x=np.random.default_rng(0).integers(0, 11, (30, 5)))
     run("language_model")
+    # Without targets there are no scores.
+    assert {path.name for path in (brought.folder / "out").iterdir()} == ALL - {"scores.csv"}
     merged, A = brought.load("out/merged.safetensors"), brought.load(FILES[0])
     assert merged.keys() == A.keys()
     assert torch.equal(merged["mask"], A["mask"])

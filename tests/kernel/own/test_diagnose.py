@@ -77,7 +77,7 @@ def test_costs_are_those_of_both_networks_with_what_they_share_fixed(networks):
         return ((costs[0] + costs[1]) / 2).min(1).values
 
     fixed = {"second.weight": (F, D)}
-    for share, options in ((0.9, {}), (0.8, {"explained_variance": 0.8}), (0.9, {"fixed": fixed})):
+    for share, options in ((0.9, {}), (0.4, {"explained_variance": 0.4}), (0.9, {"fixed": fixed})):
         diagnosis, expected = diagnose(Net(), A, B, x, **options), cheapest(share)
         found = diagnosis.neurons.query("group == 'second'")["cheapest"]
         np.testing.assert_allclose(found, expected, rtol=1e-3)

@@ -102,13 +102,6 @@ def test_nodes_of_one_graph_are_no_samples():
     assert "takes all" not in str(raised.value)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_align_refuses_a_compiled_script_in_a_sentence_too():
-    network = torch.jit.script(plain())
-    with pytest.raises(UserError, match="which hides its operations"):
-        align(network, plain(), plain(), torch.randn(9, 4))
-
-
 class Described(nn.Module):
     def __init__(self):
         super().__init__()

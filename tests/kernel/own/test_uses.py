@@ -155,6 +155,8 @@ def test_the_midpoint_has_batch_norm_statistics_of_its_own():
     curve = aligned.curve(3)
     loss = curve[curve["aligned"]].set_index("lambda")["loss"]
     assert barrier.loc[True, "barrier_mid"] == pytest.approx(loss[0.5] - (loss[0] + loss[1]) / 2, rel=1e-4)
+    # In several passes.
+    np.testing.assert_allclose(aligned.curve(11)["lambda"], np.tile(np.linspace(0, 1, 11), 2))
     with pytest.raises(UserError, match="odd"):
         aligned.curve(4)
 
