@@ -85,6 +85,7 @@ def finished(card, drawn, tmp_path):
     claims = [
         claim("one", "test-1", [Measurement(0.25, 4, 0.1, "standard", error=0.05)]),
         claim("proven", "test-1", [exact_value(0.5)], kind="theorem"),
+        claim("sane", "test-1", [exact_value(0.5)], kind="check"),
         claim("near", "test-1", [Measurement(1.1, 8, error=0.1, unit="masks")], owner="ours"),
         claim("two", "test-2a", LAYERS, also=("test-2",), why="it is too deep"),
         claim("three", "test-3", [Measurement(1.0, 1)]),
@@ -119,7 +120,7 @@ def finished(card, drawn, tmp_path):
         "config": "studies: {}\n",
         "ledger": ledger,
         "studies": studies,
-        "figures": {"small": sorted(figures.glob("*.svg"))},
+        "figures": {"small": sorted(figures.glob("*.svg"), reverse=True)},
         "tables": {"small": tables},
         "datasets": {"digits": header | {"content_sha256": "ab" * 32}},
         "results": results,
@@ -142,6 +143,7 @@ def test_the_first_screen_tells_what_was_found_at_what_scale_and_whose_claims_he
     assert "Here: MLPs; nothing at all; 2 pairs. The paper: eight pairs." in first
     assert "The paper's own claims in larger runs large: 1 held" in first
     assert "Failed, of the paper's own claims: two holds ." in first and "2 not run" in first
+    assert "Theorems and checks: 2 held." in page
     # Rows, not cases, of findings, by whose they are.
     bars = [label for label in Parsed(page).values("aria-label") if label.startswith(("the paper's:", "ours:"))]
     assert bars == ["the paper's: 1 held, 1 failed, 2 not run", "ours: 1 undecided"] * 2
@@ -183,7 +185,15 @@ def test_claims_are_a_table_and_sentences_lead_to_it(finished):
     page = write_page(**finished)
     rows = [re.sub(r"<[^>]*>", " ", row) for row in page.split('<tr role="row" id="claim-')[1:]]
     rows = [" ".join(row.split()) for row in rows]
-    assert [row.split(" holds")[0].split()[-1] for row in rows] == ["one", "proven", "near", "two", "four", "three"]
+    assert [row.split(" holds")[0].split()[-1] for row in rows] == [
+        "one",
+        "proven",
+        "sane",
+        "near",
+        "two",
+        "four",
+        "three",
+    ]
     told = "\n".join(rows)
     for part in (
         "0.250 ± 0.050 n = 4 pairs",
@@ -197,7 +207,8 @@ def test_claims_are_a_table_and_sentences_lead_to_it(finished):
     ):
         assert part in told, part
     words = [attributes for tag, attributes in Parsed(page).tags if tag == "tr" and "data-verdict" in attributes]
-    assert [each["data-verdict"] for each in words] == ["held", "held", "undecided", "failed", "not run", "not run"]
+    verdicts = ["held", "held", "held", "undecided", "failed", "not run", "not run"]
+    assert [each["data-verdict"] for each in words] == verdicts
     assert {each["data-owner"] for each in words} == {"the paper's", "ours"}
     found = between(page, '<h3 id="figures-', '<section class="figure"')
     assert "Ones have 0.250 ± 0.050. Figure 1" in found and "nothing at all; 2 pairs" in found
@@ -289,7 +300,7 @@ def test_it_depends_on_the_clock_alone_and_names_no_folder(finished):
 @pytest.mark.parametrize(("kind", "why"), [("svg", "is no drawing"), ("json", "does not say what its figure is")])
 def test_a_damaged_figure_is_named(finished, kind, why):
     finished["figures"]["small"][0].with_suffix(f".{kind}").write_bytes(b"nothing")
-    with pytest.raises(ArtifactError, match=rf"test-1\.{kind} {why}"):
+    with pytest.raises(ArtifactError, match=rf"test-\d\.{kind} {why}"):
         write_page(**finished)
 
 

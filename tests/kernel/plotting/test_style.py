@@ -37,6 +37,8 @@ def test_settings_of_matplotlib_come_back():
     before = dict(matplotlib.rcParams)
     with apply_style(Style(font_size=7)):
         assert matplotlib.rcParams["font.size"] == 7
+        for part in ("major.width", "major.size", "labelsize"):
+            assert matplotlib.rcParams[f"xtick.{part}"] == matplotlib.rcParams[f"ytick.{part}"] <= 7
     assert dict(matplotlib.rcParams) == before
 
 
