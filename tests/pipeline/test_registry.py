@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,9 @@ def test_a_registered_function_is_in_its_module(named):
 def test_a_figure_has_a_file_and_tables_that_something_makes(figure):
     assert importlib.util.find_spec(figure.module) is not None
     assert figure.id.startswith(f"{paper_of(figure.id).prefix}-")
+    number = re.fullmatch(r".+-(\d+)[a-z]?", figure.id)
+    # Figures of one subject share a file, whose name has all their numbers.
+    assert not number or re.search(rf"_0?{number[1]}[a-z]?_", figure.module)
     assert set(figure.tables) <= {"history.csv", *TABLES, *(output for line in LINES for output in outputs_of(line))}
 
 

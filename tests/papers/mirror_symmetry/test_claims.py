@@ -6,9 +6,9 @@ import pytest
 from scipy.stats import binom
 
 from symlab.papers.mirror_symmetry import MIRROR_SYMMETRY
-from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import permutation_p
+from symlab.papers.mirror_symmetry.deep.fig_03_06_homogeneity import permutation_p
 from symlab.papers.mirror_symmetry.deep.fig_decay import area_under_curve
-from symlab.papers.mirror_symmetry.small.fig_mirrors import measured_threshold
+from symlab.papers.mirror_symmetry.small.fig_01_02_05_mirrors import measured_threshold
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 
 from . import story_networks

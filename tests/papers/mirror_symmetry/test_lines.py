@@ -7,7 +7,7 @@ import torch
 
 from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.settings import Lines, SmallNetworks
-from symlab.papers.mirror_symmetry.small.fig_mirrors import farthest
+from symlab.papers.mirror_symmetry.small.fig_01_02_05_mirrors import farthest
 from symlab.papers.mirror_symmetry.small.lines import LOSSES, descend_along_mirrors
 from symlab.papers.mirror_symmetry.small.on_mirrors import (
     ADAM,

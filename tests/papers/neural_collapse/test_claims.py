@@ -15,7 +15,7 @@ from symlab.papers.neural_collapse.evidence import (
     slopes,
     slopes_from_scratch,
 )
-from symlab.papers.neural_collapse.fig_01_depth import LARGE, of_one_data_set
+from symlab.papers.neural_collapse.fig_01_02_depth import LARGE, of_one_data_set
 from symlab.papers.neural_collapse.fig_settings import grown_layers, slope_over_law
 from symlab.papers.neural_collapse.run_tables import least_known
 from symlab.pipeline.ledger import claims_of, evaluate_claim

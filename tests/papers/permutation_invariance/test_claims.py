@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import chisquare
 
 from symlab.papers.permutation_invariance import PERMUTATION_INVARIANCE
-from symlab.papers.permutation_invariance.fig_02_widths import slope_of_decay
-from symlab.papers.permutation_invariance.fig_07_networks import as_in_fig_7
+from symlab.papers.permutation_invariance.fig_02_04_10_widths import slope_of_decay
+from symlab.papers.permutation_invariance.fig_07_08_15_networks import as_in_fig_7
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 
 from .story import MATCHED, SPOILED, TEACHERS, network_barriers, pairs, sparsity, story, widths

@@ -6,7 +6,7 @@ import pytest
 from symlab.errors import UserError
 from symlab.papers.saddle_to_saddle import SADDLE_TO_SADDLE
 from symlab.papers.saddle_to_saddle.escapes import at_drop, descents
-from symlab.papers.saddle_to_saddle.fig_01_escape import farthest
+from symlab.papers.saddle_to_saddle.fig_01_03_04_escape import farthest
 from symlab.papers.saddle_to_saddle.fig_polygons import by_polygon, fit_failures, power_minus_exponential
 from symlab.pipeline.drawing import drawing_of
 from symlab.pipeline.ledger import claims_of, evaluate_claim

@@ -12,7 +12,7 @@ from symlab.data.digits import load
 from symlab.measures.job import Job
 from symlab.papers.saddle_to_saddle import optimal_speed
 from symlab.papers.saddle_to_saddle.chain import origin_of
-from symlab.papers.saddle_to_saddle.fig_02_circle import trend_p_value
+from symlab.papers.saddle_to_saddle.fig_02_05_06_circle import trend_p_value
 from symlab.papers.saddle_to_saddle.optimal_speed import descend, random_directions
 from symlab.papers.saddle_to_saddle.polygon import best_rank_one_speed, certify_speed, polygon, rank_one_speed
 from symlab.papers.saddle_to_saddle.settings import DataSpeeds, NearRankOne, Polygons

@@ -33,8 +33,8 @@ NEURAL_COLLAPSE = Paper(
     largest="collapse_scratch",
     thumbnail=THUMBNAIL,
     figures=(
-        Figure("collapse-1", f"{_ROOM}.fig_01_depth", (_RUNS,)),
-        Figure("collapse-2", f"{_ROOM}.fig_01_depth", (_RUNS,)),
+        Figure("collapse-1", f"{_ROOM}.fig_01_02_depth", (_RUNS,)),
+        Figure("collapse-2", f"{_ROOM}.fig_01_02_depth", (_RUNS,)),
         Figure("collapse-loss", f"{_ROOM}.fig_settings", (_RUNS,)),
         Figure("collapse-certificate", f"{_ROOM}.fig_beyond", (_RUNS,)),
         Figure("collapse-critical", f"{_ROOM}.fig_beyond", (_CRITICAL,)),

@@ -5,7 +5,7 @@ from functools import partial
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance import fig_07_networks as networks
+from symlab.papers.permutation_invariance import fig_07_08_15_networks as networks
 from symlab.papers.permutation_invariance.drawing import width_axis
 from symlab.plotting.style import MARKERS, Axes, Figure, Look, Style, mark_entry, palette
 from symlab.plotting.units import over_pairs

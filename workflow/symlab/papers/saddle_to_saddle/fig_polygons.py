@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from symlab.papers.saddle_to_saddle.fig_02_circle import successes
+from symlab.papers.saddle_to_saddle.fig_02_05_06_circle import successes
 from symlab.plotting.style import COLUMN, Axes, Figure, Look, Style, legend, line_entry, palette, panels, set_ticks
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases, cases_of

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import LEVEL, NETWORK, permutation_test
+from symlab.papers.mirror_symmetry.deep.fig_03_06_homogeneity import LEVEL, NETWORK, permutation_test
 from symlab.plotting.style import PAGE, Look, Style, palette
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at

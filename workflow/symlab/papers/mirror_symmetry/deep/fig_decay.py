@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import NETWORK, TABLE
+from symlab.papers.mirror_symmetry.deep.fig_03_06_homogeneity import NETWORK, TABLE
 from symlab.papers.mirror_symmetry.deep.fig_07_products import (
     LEAST,
     PLAIN,
