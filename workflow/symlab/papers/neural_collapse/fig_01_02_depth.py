@@ -10,7 +10,7 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.neural_collapse import evidence
 from symlab.papers.neural_collapse.evidence import DEPTHS, GAP, METRICS, derived_claim, of_kind, paper_claim
-from symlab.plotting.style import Look, Shared, Style, palette
+from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import draw_units
 from symlab.study.card import Drawing, Sentence, at
@@ -101,8 +101,8 @@ def draw_metrics(table: pd.DataFrame, style: Style, row: str, column: str) -> Fi
     axes = labelled("depth L", r"$\log_{10}$", "x", xticks=depths)
     note = f"mean ± std of {evidence.counted(table)}"
     by: dict[str, Any] = {"row": row, "column": column, "rows_named": tuple(dict.fromkeys(long[row]))}
-    share: Shared = "none" if column == "metric" else "row"
-    return facets(long, "L", "value", looks, **by, axes=axes, draw=_draw, height=1.5, sharey=share, note=note)
+    by |= {"sharex": "row", "sharey": "none"} if column == "metric" else {"sharey": "row"}
+    return facets(long, "L", "value", looks, **by, axes=axes, draw=_draw, height=1.6, note=note)
 
 
 def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
