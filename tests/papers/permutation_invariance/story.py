@@ -76,7 +76,7 @@ def ratios():
 
 def all_permutations():
     return pd.DataFrame(
-        row | {"lowest": row["permuted"] * (0.99 if row["pair"] % 2 else 1.0)}
+        row | dict.fromkeys(("lowest", "leftovers"), row["permuted"] * (0.99 if row["pair"] % 2 else 1.0))
         for m in (4, 5, 6)
         for row in pairs({"source": "uniform", "M": 3, "d": 3, "m": m}, 0.03, 1e-4 * m, 8)
     )

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 from functools import partial
-from itertools import count
 
 import numpy as np
 import pandas as pd
@@ -128,13 +127,28 @@ def _label(axis: Axes, points: list[tuple[float, float, str]]) -> None:
     from matplotlib.patheffects import withStroke
 
     scale, size = 72 / axis.figure.dpi, 7.5
-    taken = [(x - 4, x + 4, y) for x, y in (axis.transData.transform(point[:2]) * scale for point in points)]
-    for (left, _, height), (x, y, name) in sorted(zip(taken[:], points, strict=True), key=lambda each: each[1][1]):
+    right_end = axis.bbox.x1 * scale
+    places = [axis.transData.transform(point[:2]) * scale for point in points]
+    taken = [(x - 4, x + 4, y) for x, y in places]
+    for (x, y), (left, height), name in (
+        (points[n][:2], places[n], points[n][2]) for n in sorted(range(len(points)), key=lambda n: points[n][1])
+    ):
         width = 0.62 * size * len(name.replace("$", "").replace("\\sigma", "s"))
-        side = 1 if left + 12 + width < axis.bbox.x1 * scale else -1
-        start = left + 12 if side > 0 else left - 4 - width
-        near = [up for first, last, up in taken if first <= start + width and start <= last]
-        shift = next(each for each in count(RAISED) if all(abs(height + each - up) > 1.3 * size for up in near))
+        right_start, left_start = left + 8, left - 8 - width
+        # A name that is too wide for either side leaves the axis on the wider one.
+        in_left_half = 2 * left < axis.bbox.x0 * scale + right_end
+        wider = (RAISED, 1, right_start) if in_left_half else (RAISED, -1, left_start)
+        free = (
+            (shift, side, start)
+            for shift in range(RAISED, 1000)
+            for side, start in ((1, right_start), (-1, left_start))
+            if axis.bbox.x0 * scale < start
+            and start + width < right_end
+            and all(
+                start > far or start + width < near or abs(height + shift - up) > 1.3 * size for near, far, up in taken
+            )
+        )
+        shift, side, start = next(free, wider)
         taken.append((start, start + width, height + shift))
         leader = {"arrowstyle": "-", "linewidth": 0.5, "color": "0.5", "shrinkA": 1, "shrinkB": 3}
         axis.annotate(

@@ -109,10 +109,10 @@ def p_of_doubled_types(tables: Tables) -> list[Found]:
         if not M > 1 or len(doubled) < EXPECTED * M:
             continue
         counts = np.array([(doubled == number).sum() for number in range(1, M + 1)])
-        statistic, p = chisquare(counts)
-        value = float(p) if counts.sum() == len(doubled) else math.nan
+        # Types that are undefined are none of these.
+        statistic, p = chisquare(counts) if counts.sum() == len(doubled) else (math.nan, math.nan)
         detail = f"{', '.join(map(str, counts))} of {len(of_case)} students; χ² = {statistic:.3g}"
-        found.append(exact_value(value, len(doubled), case, detail, "students"))
+        found.append(exact_value(float(p), len(doubled), case, detail, "students"))
     return found or [f"needs {EXPECTED} M trained students with m = M + 1 that reached a minimum"]
 
 
