@@ -3,6 +3,7 @@
 They are measured on the networks at the end of training.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from symlab.training.models import Models, move
 
 # Problems solved at once. Their arrays [problems, n] should stay in the cache, their matrix products should be large.
 CHUNK = 128
+FACTOR_BYTES = 2**28
 
 # L-BFGS stops where a further step promises to lower J by less than about half this share of it: that is above the
 # rounding of J in float32, and it left costs within 2e-6 of those at a tenth of it (MNIST and mixture networks).
@@ -102,7 +104,8 @@ def ridge_costs(
     H = nonlinear(functions.nonlinearity, Y)
     moments = input_moments(X, times_derivative(functions.nonlinearity, torch.ones_like(Y), Y))
     order = torch.argsort(i, stable=True)
-    batches = (Batch(functions, X, H[position[at]], moments, i[at], j[at]) for at in order.split(CHUNK))
+    chunks = (order[rows] for rows in _chunks(i[order], X.shape[1]))
+    batches = (Batch(functions, X, H[position[at]], moments, i[at], j[at]) for at in chunks)
     return torch.cat([_lowest_cost(batch, beta) for batch in batches])[torch.argsort(order)]
 
 
@@ -125,6 +128,17 @@ def _preactivations(layer: NeuronFunctions, X: Tensor, neurons: Int[Tensor, " t"
     """Of the neurons as trained, in the precision of X."""
     linear = (layer.alpha[:, None] * layer.W_eff)[neurons].to(X.dtype)
     return torch.addmm(layer.shift[neurons, None].to(X.dtype), linear, X.T)
+
+
+def _chunks(realizers: Int[Tensor, " p"], d: int) -> Iterator[slice]:
+    """Pieces of the sorted ``realizers``, at most ``CHUNK`` long and of so few neurons that their factors fit."""
+    most = max(1, FACTOR_BYTES // (8 * d * d))
+    place = torch.unique_consecutive(realizers, return_inverse=True)[1].contiguous()
+    start = 0
+    while start < len(place):
+        end = min(start + CHUNK, int(torch.searchsorted(place, place[start] + most)))
+        yield slice(start, end)
+        start = end
 
 
 class Batch(NamedTuple):
