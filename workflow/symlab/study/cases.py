@@ -257,7 +257,7 @@ def cases(
 def cases_of(
     rows: pd.DataFrame, by: Sequence[str] = (), name: str | Callable[[Mapping[str, Any]], str] = ""
 ) -> list[tuple[Case, pd.DataFrame]]:
-    """The rows of each case; arguments as those of ``cases``. What is not a number is no part of a key."""
+    """The rows of each case; arguments as those of ``cases``. Undefined values are no part of a key."""
     groups = rows.groupby(list(by), sort=False, dropna=False) if by else [((), rows)]
     found = []
     for values, part in groups:

@@ -74,7 +74,7 @@ def facets(
         title: what is written above a panel of a value of ``column`` (without columns, of ``row``); the value itself
             if None.
         more: given each panel's axes and rows, draws what is no line.
-        most: of panels in a row of ``column`` alone; others go below. 0: any number.
+        most: panels in a line where there is ``column`` alone; further ones go below. 0: any number.
         of_grid: keywords of ``draw_grid``; rows are named by their values where there are several, and columns too.
     """
     of_row, of_column = (list(dict.fromkeys(rows[by])) if by else [None] for by in (row, column))

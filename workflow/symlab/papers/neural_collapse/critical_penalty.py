@@ -60,7 +60,7 @@ def find_critical_penalty(
     """The penalty at which branches die, for one of the last layer, in networks of every depth; a row a seed.
 
     ``born`` and ``dies`` are middles of intervals, ``step`` the ratio of their ends; ``predicted`` is S, from below,
-    which is that of the network without branches and so of every depth.
+    of a network without branches, and taken for every depth.
     """
     samples = samples_of(settings, job.datasets[dataset])
     data = TrainingData(samples.x, samples.y, samples.x[:0], samples.y[:0], "classification")

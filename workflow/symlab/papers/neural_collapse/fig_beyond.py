@@ -39,7 +39,7 @@ CERTIFICATES: dict[str, tuple[str, str, Callable[[float, int, int, float], float
     "scatter": ("squared_error", "scatter", certified_scatter, np.inf, r"$\mathrm{tr}\,\Sigma_W$"),
 }
 """What is bounded: under which loss, its column, the bound from loss and last penalty, a bound that says nothing."""
-TABLE = "critical_penalty.csv"
+CRITICAL = "critical_penalty.csv"
 MOST = 1.25
 """By how much prediction and switch may differ."""
 DRAWN = {"predicted": "predicted", "born": "born above nothing", "dies": "living ones die"}
@@ -104,7 +104,7 @@ def largest_ratio(tables: Tables) -> list[Found]:
 
 def phase_line(tables: Tables, style: Style) -> Figure:
     """Penalties of hidden weights at which branches are born and die against the last layer's, a panel a depth."""
-    table = need(tables, TABLE)
+    table = need(tables, CRITICAL)
     long = table.melt(["L", "last_penalty", "seed"], list(DRAWN), "kind", "penalty")
     long["label"] = long["kind"].map(DRAWN)
     grey, blue, orange = (0.4, 0.4, 0.4), *palette(style, 2)
@@ -118,7 +118,7 @@ def phase_line(tables: Tables, style: Style) -> Figure:
 
 
 def _penalties(tables: Tables, value: str) -> Cases:
-    return cases(tables[TABLE], value, ["dataset", "L", "last_penalty"], name="L = {L}, last λ = {last_penalty:g}")
+    return cases(tables[CRITICAL], value, ["dataset", "L", "last_penalty"], name="L = {L}, last λ = {last_penalty:g}")
 
 
 def bisected(tables: Tables, found: str, base: str, steps: int) -> list[Found]:
@@ -127,7 +127,7 @@ def bisected(tables: Tables, found: str, base: str, steps: int) -> list[Found]:
     They are told as intervals, however well networks agree: what was found lies within half a step to either side, on
     the scale of logarithms. So the interval is that of the mean of the lower ends, at its lower end, and of the upper.
     """
-    reach = float(tables[TABLE]["step"].max()) ** (steps / 2)
+    reach = float(tables[CRITICAL]["step"].max()) ** (steps / 2)
     # Where all networks are at one place of the bisection, what is left of their difference is rounding.
     ratios = (_penalties(tables, found) / _penalties(tables, base)).map(lambda values: values.round(9))
     means = [(each, each.interval) for each in without_phrases(ratios.means())]
@@ -252,7 +252,7 @@ FIGURES = {
         differs="Not in the paper, whose metrics are of training samples.",
     ),
 }
-_claim = partial(our_claim, tables=(TABLE,))
+_claim = partial(our_claim, tables=(CRITICAL,))
 SLOPE = "slope of log₁₀ of NC1 on log₁₀ L, mean over"
 CLAIMS = {
     "collapse-certificate-holds": derived_claim(

@@ -43,7 +43,7 @@ Chosen after pilots of RN1 on digits: from shallow networks minimised to the end
 the new halves of few large branches stay next to nothing; from young ones shallow networks end 1 to 2 % higher.
 """
 SINGLE = 19 / 20
-"""Share of the iterations in float32, at the losses of 3/4; where rounding hides gains, float64 begins earlier."""
+"""Share of the iterations in float32; at 3/4 losses end the same. Where rounding hides gains float64 begins earlier."""
 LOWER = 0.05
 """Share by which networks that began on whitened images have to be lower than those on plain ones to be taken.
 

@@ -223,9 +223,9 @@ def direct_stays(tables: Tables) -> list[Found]:
 
 def permuted_over_direct(tables: Tables, at_peak: bool) -> list[Found]:
     def measured(curve: Curve) -> Found:
-        def share(drawn: Curve) -> tuple[float, str]:
+        def share(resampled: Curve) -> tuple[float, str]:
             width = curve["barrier_max"].idxmax() if at_peak else curve.places[-1]
-            permuted, direct = drawn.means.loc[width]
+            permuted, direct = resampled.means.loc[width]
             return over(permuted, direct), f"{permuted:.3g} against {direct:.3g} at width {width:g}"
 
         return curve.measure(share)

@@ -15,8 +15,7 @@ from symlab.study.claim import Claim, Found, Tables, at_least, below
 from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows, facets, labelled
 from symlab.study.tables import need
 
-POLYGON = "polygon_budget.csv"
-TABLE = "near_rank_one.csv"
+POLYGON, NEAR = "polygon_budget.csv", "near_rank_one.csv"
 FLOOR = 1e-16
 """Where zeros but for rounding are drawn."""
 NAMES = {"A": "A, weights", "B": "B, hidden activations", "D": "D, what relu cuts"}
@@ -111,7 +110,7 @@ def losses(tables: Tables) -> pd.DataFrame:
 
 
 def ratios_against_noise(tables: Tables, style: Style) -> Figure:
-    rows = need(tables, TABLE).groupby("noise", as_index=False).max()
+    rows = need(tables, NEAR).groupby("noise", as_index=False).max()
     lines = [
         rows.assign(label=name, value=largest_ratio(rows, letter).clip(lower=FLOOR)) for letter, name in NAMES.items()
     ]
@@ -210,7 +209,7 @@ def lost_in_deep_layers(tables: Tables) -> list[Found]:
 
 def beyond_rank_one(tables: Tables) -> list[Found]:
     """The largest A and B over layers, the worst of all draws, a case a norm of the noise below 1."""
-    rows = tables[TABLE][lambda each: each["noise"] < 1]
+    rows = tables[NEAR][lambda each: each["noise"] < 1]
     found: list[Found] = []
     for ratio in "AB":
         values = rows.assign(value=largest_ratio(rows, ratio))
@@ -280,7 +279,7 @@ CLAIMS = {
         origin="ours",
         reason="The paper proves a bound that falls with the noise. Exact rank one it conjectures of any inputs, at "
         "most layers (Section 5), and not of all layers here; 1e-6 is left for descents that have not quite ended.",
-        tables=(TABLE,),
+        tables=(NEAR,),
         measure=beyond_rank_one,
     ),
 }

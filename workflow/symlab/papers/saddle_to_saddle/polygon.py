@@ -34,7 +34,7 @@ def rank_one_speed(N: int, phi: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
 
 
 def best_rank_one_speed(N: int) -> float:
-    """The largest ``rank_one_speed``, N even: w sees N/2 neighbouring points, or at a kink one less.
+    """The largest ``rank_one_speed``, N even and above 2: w sees N/2 neighbouring points, or at a kink one less.
 
     If 4 divides N, those with their signs add up to a vector of length 1 / cos(pi / N) at right angles to their middle,
     and w comes within pi/2 - pi/N of it, at a kink. Otherwise they add up to 0.
