@@ -73,12 +73,12 @@ def find_critical_penalty(
     rows = []
     for seed in range(settings.seeds):
         without = {name: tensor[seed] for name, tensor in states.items()}
-        generator = torch_generator(job.study, "critical penalty", dataset, f"{last_penalty:g}", seed)
-        neuron = best_neuron(*stream_and_gradient(without, samples), settings.starts, generator)
+        drawn = partial(torch_generator, job.study, "critical penalty", dataset, f"{last_penalty:g}", seed)
+        neuron = best_neuron(*stream_and_gradient(without, samples), settings.starts, drawn())
         for L in settings.L:
             deep, iterations = partial(LayerNormResNet, *shape, L, 2), max(settings.effort // L, 1)
             living = replace(dead, build=deep, key=(job.study, f"{name}_{L}"), iterations=iterations)
-            random = sample_parameters(living.build(), TorchDefault(name="torch"), generator)
+            random = sample_parameters(living.build(), TorchDefault(name="torch"), drawn(L))
             start = {name: tensor[None].double() for name, tensor in random.items()}
             alive, weights = minimise_branches(living, job, start, neuron.gain / WIDEST)
             small = next_to_nothing(without, random, neuron)

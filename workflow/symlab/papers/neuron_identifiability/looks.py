@@ -28,7 +28,7 @@ SIGMA_COLORS = {
 def permutation_looks(style: Style) -> dict[str, Look]:
     """The look of the optimal, the identity and random permutations."""
     colors = palette(style)
-    # Where the identity is the optimum, the dashes and open squares of the one leave the other to be seen.
+    # Where the identity is the optimum, its dashes leave the other's line to be seen.
     looks = (
         Look(colors[9], "-", "o"),
         Look(colors[1], (0, (3, 2)), "s", face="white"),

@@ -1,7 +1,7 @@
 """Inputs on a regular polygon with alternating gradients (Example 1), and the certified speed limit of depth three."""
 
 import math
-from itertools import product
+from itertools import combinations
 
 import numpy as np
 import torch
@@ -55,7 +55,7 @@ def certify_speed(N: int, directions: int = DIRECTIONS) -> float:
     A neuron of the second layer computes p(x) = sum_i a_i relu(v_i x), |v_i| = 1, sum |a_i| <= 1, and s is at most the
     largest sum_j -G_j relu(p(x_j)). For each set S of the points with -G_j = 1 that may be active, that is a linear
     program in a (over a grid of directions that holds all kinks, which costs a factor of cos(pi / directions)) and
-    t_j >= relu(p(x_j)) at the others.
+    t_j >= relu(p(x_j)) at the others. Sets that a symmetry of the polygon takes into each other count once.
 
     Raises:
         ValueError: the grid does not hold the kinks.
@@ -73,7 +73,19 @@ def certify_speed(N: int, directions: int = DIRECTIONS) -> float:
     limits = np.concatenate([np.concatenate([p[N // 2 :], slack - np.eye(N // 2)], axis=1), budget])
     right = np.concatenate([np.zeros(N // 2), [1.0]])
     best = 0.0
-    for chosen in product([0, 1], repeat=N // 2):
-        gain = np.concatenate([chosen @ p[: N // 2], -np.ones(N // 2)])
+    for chosen in _up_to_symmetry(N // 2):
+        gain = np.concatenate([p[list(chosen)].sum(axis=0), -np.ones(N // 2)])
         best = max(best, -linprog(-gain, A_ub=limits, b_ub=right, method="highs").fun)
     return best / math.cos(math.pi / directions)
+
+
+def _up_to_symmetry(n: int) -> list[tuple[int, ...]]:
+    """Sets of the corners of an n-gon, not empty, one of those that turning and mirroring takes into each other."""
+    found: dict[tuple[int, ...], None] = {}
+    for size in range(1, n + 1):
+        for chosen in combinations(range(n), size):
+            images = (
+                tuple(sorted((sign * each + turn) % n for each in chosen)) for turn in range(n) for sign in (1, -1)
+            )
+            found.setdefault(min(images))
+    return list(found)
