@@ -70,3 +70,12 @@ def test_looks_are_told_apart_by_colour_and_mark():
     assert len({look.color for look in looks.values()}) == len({look.marker for look in looks.values()}) == 6
     dark_to_light = [sum(look.color) for look in assign_looks(list("abcd"), Style(), ordered=True).values()]
     assert dark_to_light == sorted(dark_to_light)
+
+
+def test_panels_beyond_the_most_in_a_row_go_below():
+    rows = pd.DataFrame({"x": [0.0, 1.0] * 4, "y": [0.0, 1.0] * 4, "label": "a", "of": np.repeat(list("pqrs"), 2)})
+    looks = assign_looks(["a"], Style())
+    figure = facets(rows, "x", "y", looks, column="of", most=3, axes={}, draw=draw_rows)
+    assert [axis.get_title() for axis in figure.axes] == ["p", "q", "r", "s"]
+    tops = [round(axis.get_position().y1, 6) for axis in figure.axes]
+    assert len(set(tops[:3])) == 1 and tops[3] < tops[0]
