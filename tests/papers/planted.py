@@ -117,7 +117,7 @@ COLLAPSE = {
     },
     "loss-grown": [np.mean(L**-GROWN) / (2 * np.mean(L**-SCRATCH)) for L in (3.0, 8.0)],
     **{"critical-switch": 0.95, "critical-hysteresis": 1.8 / 0.95},
-    "critical-control": [np.mean(2 / (depth * (1 + 0.01 * np.arange(3) ** 1.5))) for depth in (0.96, 0.9)],
+    "critical-control": np.mean(2 / (1 + 0.01 * np.arange(3) ** 1.5)),
     "few-optimum": 0.001 * sqrt(34),
     "layers-before-last": [*[power_before_last(1)] * 5, *[power_before_last(2)] * 5],
     **{"perturbed-constant": PERTURBED, "perturbed-uniform": PERTURBED, "perturbed-seen": 0.1 * PERTURBED},

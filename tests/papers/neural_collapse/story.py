@@ -85,7 +85,7 @@ def layers():
 def critical():
     rows = []
     for last, L, seed in product((0.0025, 0.005), (2, 5), range(3)):
-        S = 0.5 * last * (1 - 0.1 * L / 5) * (1 + 0.01 * seed**1.5)
+        S = 0.5 * last * (1 + 0.01 * seed**1.5)
         key = {"dataset": "digits", "last_penalty": last, "L": L, "seed": seed, "predicted": S, "step": 1.19}
         rows.append(key | {"born": 0.95 * S + 1e-6 * seed, "dies": 1.8 * S - 2e-6 * seed, "weights": 5.0})
     return pd.DataFrame(rows)
@@ -348,6 +348,7 @@ def bisected(generator, seeds):
     """
     rows = []
     first = critical()[critical()["seed"] == 0]
+    noise = {last: np.exp(0.003 * generator.standard_normal(seeds)) for last in first["last_penalty"].unique()}
     for row in [row | {"seed": seed} for row in first.to_dict("records") for seed in range(seeds)]:
         S, ends = row["predicted"], {}
         thresholds = {"born": 0.99 * S, "dies": 1.8 * S * np.exp(0.1 * generator.standard_normal())}
@@ -357,7 +358,7 @@ def bisected(generator, seeds):
                 middle = (low + high) / 2
                 low, high = (middle, high) if np.exp(middle) < threshold else (low, middle)
             ends[place] = np.exp((low + high) / 2)
-        rows.append(row | ends | {"predicted": S * np.exp(0.003 * generator.standard_normal()), "step": 2**0.25})
+        rows.append(row | ends | {"predicted": S * noise[row["last_penalty"]][row["seed"]], "step": 2**0.25})
     return pd.DataFrame(rows)
 
 

@@ -8,6 +8,7 @@ from torch.func import functional_call
 from symlab.data import Digits, load
 from symlab.measures.job import Job
 from symlab.networks.layernorm_resnet import LayerNormResNet, normalise
+from symlab.papers.neural_collapse import critical_penalty
 from symlab.papers.neural_collapse.critical_penalty import best_neuron, next_to_nothing, stream_and_gradient, weights_of
 from symlab.papers.neural_collapse.networks import with_zeros
 from symlab.papers.neural_collapse.samples import Samples
@@ -85,6 +86,24 @@ def test_new_branches_are_born_below_what_is_predicted_and_living_ones_hold_out(
     assert ((table["born"] / table["predicted"]).between(0.5, 2)).all()
     assert (table["dies"] >= table["born"]).all()
     np.testing.assert_allclose(table["step"] ** 2**2, 16)
+
+
+def test_networks_of_each_depth_start_from_weights_of_their_own(experiment, monkeypatch):
+    """Else what two depths have in common were no evidence of either."""
+    begun = []
+
+    def watched(descent, job, start, hidden):
+        begun.append(start)
+        return start, weights_of(start)
+
+    monkeypatch.setattr(critical_penalty, "minimise_branches", watched)
+    settings = CriticalPenalty(per_class=3, width=8, L=[2, 3], last_penalty=[0.005], steps=2, effort=10, halvings=1,
+                               starts=5, seeds=2)  # fmt: skip
+    job = Job("s", datasets={"digits": load(Digits(source="digits"), None)})
+    experiment("neural_collapse.critical_penalty", settings, job)
+    # Of a seed and depth the living network comes before one next to nothing, and before both again in the bisection.
+    living = [start["embedding.weight"] for start in begun if start["blocks.0.0.weight"].abs().min() > 0]
+    assert len({tensor.double().numpy().tobytes() for tensor in living}) == 4
 
 
 def test_a_blocks_weights_are_the_mean_over_blocks_without_biases():

@@ -95,9 +95,12 @@ def test_penalties_by_depth():
     assert penalties_of(0.1, "constant", 5) == (0.1, 0.1)
     assert penalties_of(0.1, "uniform", 5) == (0.02, 0.02)
     assert penalties_of(0.1, "split", 5) == (0.02, 0.1)
-    for wrong in ({"L": [1, 2]}, {"L": [3, 2]}, {"optimizer": "sgd"}, {"every_token": True}):
+    tokens = {"network": "t11", "every_token": True}
+    Runs(**keys | tokens)
+    for wrong in ({"L": [1, 2]}, {"L": [3, 2]}, {"optimizer": "sgd"}, {"every_token": True}, {"patch": 4},
+                  tokens | {"loss": "squared_error"}):  # fmt: skip
         with pytest.raises(ValidationError):
-            Runs(**keys, **wrong)
+            Runs(**keys | wrong)
 
 
 def test_margins_are_those_of_each_class():
@@ -145,7 +148,7 @@ def test_networks_with_inputs_of_their_own_are_those_of_separate_runs():
 )
 def test_every_deeper_network_contains_that_with_hidden_weights_of_zero(kind, pre_norm):
     digits = load(Digits(source="digits"), None)
-    grid = Runs(network=kind, pre_norm=pre_norm, per_class=3, patch=4, width=8)
+    grid = Runs(network=kind, pre_norm=pre_norm, per_class=3, patch=4 if kind[0] == "t" else None, width=8)
     samples, torch_ = samples_of(grid, digits), torch.Generator().manual_seed(0)
     bare = with_zeros(build_network(grid, samples, 1 if grid.transformer else 2))
     state = sample_parameters(bare, TorchDefault(name="torch"), torch_)

@@ -88,8 +88,10 @@ class Runs(OnSamples):
             raise ValueError("L must rise")
         if self.grown and self.optimizer != "lbfgs":
             raise ValueError(f"optimizer: {self.optimizer} goes with grown: false")
-        if self.every_token and not self.transformer:
-            raise ValueError("every_token needs a transformer")
+        if self.every_token and not (self.transformer and self.loss == "cross_entropy"):
+            raise ValueError("every_token needs a transformer and loss: cross_entropy")
+        if self.patch is not None and not self.transformer:
+            raise ValueError("patch is a transformer's")
         return self
 
     def points(self, datasets: Sequence[str] = ()) -> list[Point]:
