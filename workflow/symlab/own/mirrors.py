@@ -270,7 +270,7 @@ class _Across:
         """Curvature in the direction that grows fastest, the exponent at the mirror's nearest point, and its error."""
         on, training = mirror.on(self.state), self.training
         anywhere = mirror.off(random_state(self.own, torch_generator("mirrors", self.seed)))
-        turned = {name for name, value in anywhere.items() if value.any()}
+        turned = [name for name, value in anywhere.items() if value.any()]
         v, anywhere = ({name: of[name] for name in turned} for of in (mirror.off(self.own), anywhere))
         v = unit(v if norm(v) > 0 else anywhere)
         grown: list[float] = []

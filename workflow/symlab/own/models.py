@@ -190,8 +190,8 @@ def traced_symmetries(models: Models, traced: Traced | None = None) -> Traced:
     """
     traced = traced or trace_quietly(models.module, models.inputs()[: models.rows])
     if not traced.spec.free:
-        reasons = " ".join(traced.spec.unsupported)
-        raise UserError(f"no neurons of {models.name} can be renumbered without changing its function. {reasons}")
+        told = f"no neurons of {models.name} can be renumbered without changing its function."
+        raise UserError(" ".join([told, *traced.spec.unsupported]))
     axes = {name: axes for name, axes in traced.spec.axes.items() if name in models.network.all_names}
     return replace(traced, spec=replace(traced.spec, axes=axes))
 

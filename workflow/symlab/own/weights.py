@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from tqdm import tqdm
 
 from symlab.errors import UserError
@@ -256,7 +257,9 @@ def _tensors_by_name(content: Mapping[Any, Any]) -> dict[str, Tensor]:
     arrays = {key: value for key, value in content.items() if isinstance(value, Tensor | np.ndarray)}
     if not all(isinstance(key, str) for key in arrays):
         return {}
-    return {key: torch.as_tensor(value).detach() for key, value in arrays.items()}
+    # Sizes of lazy ones are not known yet, of which the network is told later.
+    lazy = (UninitializedBuffer, UninitializedParameter)
+    return {key: value if isinstance(value, lazy) else torch.as_tensor(value).detach() for key, value in arrays.items()}
 
 
 def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
