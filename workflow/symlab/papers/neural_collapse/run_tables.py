@@ -131,7 +131,7 @@ def _describe_samples(grid: Runs, samples: Samples, name: str) -> dict[str, Any]
     elif grid.transformer and samples.image is None:
         rank = len(torch.unique(x[:, -1]))
     else:
-        if grid.transformer and samples.image is not None and grid.patch is not None:
+        if samples.image is not None and grid.patch is not None:
             side = math.isqrt(x.shape[1] // samples.image[0])
             x = x.unflatten(1, (samples.image[0], side, side))[:, :, -grid.patch :, -grid.patch :].flatten(1)
         rank = rank_with_constant(x)

@@ -88,10 +88,10 @@ class Runs(OnSamples):
             raise ValueError("L must rise")
         if self.grown and self.optimizer != "lbfgs":
             raise ValueError(f"optimizer: {self.optimizer} goes with grown: false")
-        if self.every_token and not (self.transformer and self.loss == "cross_entropy"):
-            raise ValueError("every_token needs a transformer and loss: cross_entropy")
-        if self.patch is not None and not self.transformer:
-            raise ValueError("patch is a transformer's")
+        if (self.every_token or self.patch) and not self.transformer:
+            raise ValueError("every_token and patch need a transformer")
+        if self.every_token and self.loss != "cross_entropy":
+            raise ValueError("every_token goes with loss: cross_entropy")
         return self
 
     def points(self, datasets: Sequence[str] = ()) -> list[Point]:
