@@ -195,13 +195,8 @@ def _of_small(value: str = "left", **asked: Any) -> partial[Claim]:
 STAYS = "The paper says that E stays; a tenth is left for how exactly networks end."
 TENTH: dict[str, Any] = {"bound": between(0.9, 1.1), "owner": "paper", "origin": "ours", "reason": STAYS}
 _of_lemma = partial(Claim, owner="paper", origin="derived", tables=(FREE,))
-_of_example = partial(
-    Claim,
-    quantity="slope of log squared weights on log L, mean over random starts",
-    owner="paper",
-    origin="derived",
-    tables=(SCALAR,),
-)
+EXAMPLE = "slope of log squared weights on log L, mean over random starts"
+_of_example = partial(Claim, quantity=EXAMPLE, owner="paper", origin="derived", tables=(SCALAR,))
 CLAIMS = {
     "collapse-perturbed-constant": _of_small(scheme=CONTROL, deepest=False)(
         statement="With two linear layers a block and a constant penalty, networks leave a small perturbation as it is",
