@@ -19,7 +19,6 @@ from safetensors.torch import load_file, save_file
 
 import symlab
 from symlab.artifacts import read_tensors
-from symlab.cli import main
 from symlab.cli.align import path_figure
 from symlab.plotting.settings import Style
 from symlab.products import products_by
@@ -126,16 +125,6 @@ def test_a_residual_network_with_batch_norms_keeps_its_function(brought, options
     assert ends[True].to_numpy() == pytest.approx(ends[False].to_numpy(), rel=1e-4)
 
 
-def test_repair_changes_the_path_between_the_ends(brought, capsys):
-    residual_pair(brought)
-    losses = []
-    for out, options in (("plain", ()), ("repaired", ("--repair",))):
-        brought.align("Normed", "--lambdas", "3", *options, out=out)
-        losses.append(pd.read_csv(brought.folder / out / "curve.csv")["loss"].to_numpy())
-        assert ("with REPAIR" in capsys.readouterr().out) == bool(options)
-    assert abs(losses[0] - losses[1])[[1, 4]].min() > 1e-4
-
-
 @pytest.mark.parametrize("factory", ["language_model", "last_token"])
 def test_tokens_with_tied_weights_and_a_mask(brought, factory, capsys):
     states = [brought.state(factory, seed) for seed in (0, 1)]
@@ -159,21 +148,6 @@ def test_tokens_with_tied_weights_and_a_mask(brought, factory, capsys):
         assert pd.read_csv(brought.folder / "out" / "curve.csv")["loss"].notna().all()
     else:
         assert "no targets y" in capsys.readouterr().out
-
-
-def test_regression_has_a_loss_and_no_accuracy(brought, drawn, monkeypatch):
-    for seed, name in enumerate(("A", "B")):
-        brought.save(f"{name}.safetensors", brought.state("regressor", seed))
-    rng = np.random.default_rng(0)
-    np.savez(brought.folder / "data.npz", x=rng.normal(size=(20, 6)), y=rng.normal(size=(20, 1)))
-    named = []
-    watched = lambda path, loss, style: named.append(loss) or path_figure(path, loss, style)  # noqa: E731
-    monkeypatch.setattr("symlab.cli.align.path_figure", watched)
-    for options in (["--task", "regression"], ["--metric", "torch.nn.functional:l1_loss", "--overwrite"]):
-        brought.align("regressor", "--lambdas", "3", *options)
-        barriers = pd.read_csv(brought.folder / "out" / "barriers.csv")
-        assert barriers["barrier_max"].notna().all() and barriers["drop_max_pp"].isna().all()
-    assert named == ["squared error", "torch.nn.functional:l1_loss"]
 
 
 def test_without_targets_only_the_match_is_made(mlps, capsys):
@@ -227,42 +201,6 @@ def test_moments_in_several_passes_give_the_same_table(mlps, monkeypatch):
     assert tables[0] == tables[1]
 
 
-def test_trace_prints_groups_signs_that_are_written_and_what_was_not_understood(mlps, capsys):
-    main(["trace", "brought:mlp", "--data", "data.npz"])
-    assert capsys.readouterr().out.splitlines() == [
-        "Sequential: 2 group(s) of neurons",
-        "  0 (8): 0.weight, 0.bias, 2.weight",
-        "    signs free, each turned with: 0.weight, 0.bias, 2.weight",
-        "  2 (5): 2.weight, 2.bias, 4.weight",
-        "    signs free, each turned with: 2.weight, 2.bias, 4.weight",
-        "4 of 6 axes of matrices are renumbered; these stay, as those of inputs and outputs do: "
-        "axis 1 of '0.weight', axis 0 of '4.weight'.",
-    ]
-    main(["trace", "brought:stacked", "--data", "data.npz", "--complete"])
-    out = capsys.readouterr().out
-    dimensions = [line.partition(" maps: ")[2][:5] for line in out.splitlines() if "dimensions" in line]
-    assert dimensions == ["not k", "16 cl", "not k"] and "16 claimed, 16 measured" in out
-    assert "inversely of 3.weight" in out
-    main(["trace", "brought:Spectrum", "--data", "data.npz"])
-    assert "Not understood: operation fft_hfft" in capsys.readouterr().out
-    mlps.align("mlp", "--group", "signed")
-    assert (mlps.folder / "out" / "signs.safetensors").exists()
-    # Weights with several groups along one axis are each's.
-    np.savez(mlps.folder / "tokens.npz", x=np.zeros((4, 5), np.int64))
-    main(["trace", "brought:language_model", "--data", "tokens.npz"])
-    assert "  query_key_value:1 (2 x 4): query_key_value.weight, query_key_value.bias\n" in capsys.readouterr().out
-
-
-def test_what_was_not_understood_is_named(mlps, capsys):
-    for seed, name in enumerate(("A", "B")):
-        mlps.save(f"{name}.safetensors", mlps.state("Spectrum", seed))
-    mlps.align("Spectrum")
-    described = json.loads((mlps.folder / "out" / "spec.json").read_text())
-    assert [group["size"] for group in described["groups"].values()] == [8]
-    assert len(described["unsupported"]) == 1 and "fft_hfft" in described["unsupported"][0]
-    assert described["unsupported"][0] in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("factory", ["mlp", "Counting"])
 def test_a_last_batch_of_another_size_and_a_single_sample(mlps, factory):
     for seed, name in enumerate(("A", "B")):
@@ -305,17 +243,3 @@ def test_the_example_runs_as_its_readme_says(tmp_path):
         with torch.no_grad():
             outputs.append(network(x))
     torch.testing.assert_close(outputs[1], outputs[0], rtol=1e-4, atol=1e-4)
-
-
-def test_alignment_is_learned_beside_an_untrained_network(mlps, capsys):
-    for seed, name in enumerate(("A", "B", "fresh")):
-        mlps.save(f"{name}.safetensors", mlps.state("rectified", seed))
-    mlps.align("rectified", "--group", "full", "--learn", "5", "--lambdas", "3")
-    scores = pd.read_csv(mlps.folder / "out/learned.csv").set_index("network")
-    assert {"closed form", "learned", "learned, untrained B"} < {*scores.index}
-    assert f"{100 * scores.loc['learned, untrained B', 'accuracy']:.1f} %" in capsys.readouterr().out
-    mlps.align("rectified", "--group", "full", "--learn", "5", "--untrained", "fresh.safetensors", out="given")
-    assert not pd.read_csv(mlps.folder / "given/learned.csv").equals(scores.reset_index())
-    for options, message in ((["--learn", "5"], "do not move by descent"), (["--untrained", "x"], "without --learn")):
-        with pytest.raises(SystemExit, match=message):
-            mlps.align("rectified", *options, out="refused")

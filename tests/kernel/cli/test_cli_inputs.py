@@ -142,22 +142,6 @@ def test_shards_are_written_without_what_stands_beside_the_network(mlps):
     assert len(written) == 2 and {name for of_file in written for name in of_file} == state.keys()
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda folder: (folder / SECOND).unlink(), f"{SECOND}, which is not there"),
-        (lambda folder: (folder / INDEX).write_text("{}"), "is no list of the files"),
-        (lambda folder: (folder / INDEX).write_text('{"weight_map": {"a": "../A.safetensors"}}'), "must lie beside it"),
-        (lambda folder: (folder / INDEX).unlink(), "several sets of weights"),
-        (lambda folder: [path.unlink() for path in folder.iterdir()], "without files of weights"),
-    ],
-)
-def test_folders_that_are_not_whole(mlps, change, words):
-    folder = sharded(mlps.folder / "B", mlps.state("mlp", 1))
-    change(folder)
-    assert words in refusal(mlps, "A.safetensors", folder)
-
-
 @pytest.mark.parametrize("prefix", ["model.", "module._orig_mod."])
 def test_a_prefix_is_told_taken_off_and_written_back(mlps, capsys, prefix):
     align(mlps, "A.safetensors", "B.safetensors")
@@ -207,34 +191,6 @@ def test_a_target_for_each_token_and_none_for_some(batches):
     at_A = curve[curve["lambda"] == 0]
     assert at_A["loss"].to_numpy() == pytest.approx(-float(of_target.mean()), rel=1e-5)
     assert at_A["accuracy"].to_numpy() == pytest.approx(float((logits.argmax(-1) == y[:, :2]).float().mean()))
-
-
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        ("batches:absent", "has no such function"),
-        ("nowhere:batches", "importing nowhere"),
-        ("batches:NUMBER", "gives a int"),
-        ("batches:NONE", "gives no batches"),
-        ("batches:masked", "no input of Sequential by its name (input)"),
-        ("batches:ragged", "(2, 6) and float32 of shape (2, 7)"),
-        ("batches:uneven", "y in batches:uneven has shape (3,), but x has 2 samples"),
-        ("batches:failing", "OSError: no such image (line "),
-        ("batches", "my_package.data:batches"),
-    ],
-)
-def test_batches_that_are_none(batches, source, words):
-    assert words in refusal(batches, "A.safetensors", "B.safetensors", data=source)
-
-
-def test_a_class_of_transformers_needs_a_folder_with_a_config_and_no_network(mlps, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    offline = "import os\nassert os.environ['HF_HUB_OFFLINE'] == '1'\n"
-    (mlps.folder / "transformers.py").write_text(f"{offline}class AutoModel:\n    pass\n")
-    options = ("--model", "transformers:AutoModel")
-    assert "give A and B as folders that hold a config.json" in refusal(
-        mlps, "A.safetensors", "B.safetensors", *options
-    )
 
 
 LIBRARY = """

@@ -81,27 +81,3 @@ def test_tied_weights_and_masks_of_a_language_model(brought):
     assert merged.keys() == A.keys()
     assert torch.equal(merged["mask"], A["mask"])
     assert all(tensor.isfinite().all() for name, tensor in merged.items() if name != "mask")
-
-
-@pytest.mark.parametrize(
-    ("options", "files", "words"),
-    [
-        ((), FILES[:1], "at least two networks"),
-        (("--weights", "1,2,3"), FILES[:2], "3 weights for 2 networks"),
-        (("--weights", "1,-1"), FILES[:2], "their sum"),
-        (("--weights", "1;2"), FILES[:2], "commas"),
-    ],
-)
-def test_mistakes_are_told_in_a_sentence(mlps, capsys, options, files, words):
-    with pytest.raises(SystemExit) as raised:
-        run("mlp", *options, files=files)
-    assert words in str(raised.value.code)
-    assert not (mlps.folder / "out").exists()
-    assert capsys.readouterr().out == ""
-
-
-def test_a_third_network_of_another_shape_is_refused(mlps, capsys):
-    mlps.save("C.safetensors", mlps.state("mlp", 2) | {"0.bias": torch.zeros(7)})
-    with pytest.raises(SystemExit) as raised:
-        run("mlp")
-    assert "(7,) in C.safetensors" in str(raised.value.code)

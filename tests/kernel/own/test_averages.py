@@ -146,17 +146,3 @@ def test_the_command_writes_a_file_a_head(folder, capsys):
     assert not torch.equal(heads[0]["2.weight"], heads[1]["2.weight"])
     folder()
     assert not (out / "merged").exists() and (out / "merged.safetensors").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--layer", "0"], "like blocks.0=2,1"),
-        (["--layer", "0=1,x"], "numbers with commas"),
-        (["--average", "ties"], "give it as base"),
-    ],
-)
-def test_wrong_options_are_told(folder, options, words):
-    with pytest.raises(SystemExit) as raised:
-        folder(*options)
-    assert words in raised.value.code

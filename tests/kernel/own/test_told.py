@@ -4,18 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
-import pytest
 import torch
 
 from symlab import SGD, align, collapse, diagnose, merge, mirrors
-from symlab.cli import main
-from symlab.cli.texts import results_of
-from symlab.connectivity.combine import Averaging
 from symlab.own.collapse import BOUNDED, Collapse
 from symlab.own.diagnose import Diagnosis
-from symlab.own.merge import Merged
 from symlab.own.mirrors import Mirrors
 
 from .nets import Net, X, Y, drawn
@@ -66,26 +60,6 @@ def test_every_function_says_what_was_done_to_weights_and_how_targets_are_compar
     for name, each in found.items():
         assert "'model.'" in str(each), name
         assert name == "collapse" or "by squared error" in str(each), name
-
-
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
-        ({"rule": "slerp"}, "the arc between both"),
-        ({"rule": "ties", "density": 0.3}, "mean of the largest 30% of the entries"),
-        ({"rule": "least-squares"}, "fitted by least squares"),
-        ({"layers": {"0": (1, 0), "2": (0, 1)}}, "the mean; weights of their own have 0, 2."),
-        ({"until": "2"}, "the mean; only up to 2, beyond"),
-        ({"repair": True}, "the mean; channels rescaled to the statistics of the networks' (REPAIR)."),
-        ({"scale": 0.5}, "the mean of what each has learned since base, times 0.5."),
-        ({}, ""),
-    ],
-)
-def test_a_merge_says_how_networks_were_averaged(how, words):
-    based = "scale" in how
-    merged = SimpleNamespace(averaging=Averaging(**how), based=based, models=SimpleNamespace(files=[file("base")]))
-    told = Merged._average(merged)
-    assert [words in each for each in told] == [True] * bool(how)
 
 
 def test_a_merge_that_has_not_settled_says_so_and_in_how_many_sweeps():
@@ -146,23 +120,3 @@ def test_collapse_tells_each_metric_by_its_name():
     ):
         assert words in told
     assert "NC3 0.77." in told and told.endswith("\nsaid")
-
-
-def test_the_command_writes_the_mirrors_that_the_function_gives(tmp_path, monkeypatch, capsys):
-    (tmp_path / "net.py").write_text(
-        "import torch\nfrom torch import nn\ndef build():\n    torch.manual_seed(0)\n"
-        "    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    x = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
-    np.savez("data.npz", x=x, y=np.sin(x[:, :1]))
-    rule = "--lr 0.1 --weight-decay 0.02 --momentum 0.5 --batch 32 --pairs 3 --steps 20 --out out"
-    main(["mirrors", "net:build", "--data", "data.npz", *rule.split()])
-    assert "weight_decay=0.02, momentum=0.5, batch=32):\n0: " in (out := capsys.readouterr().out) and "3 closest" in out
-    found = mirrors("net:build", None, "data.npz", training=SGD(0.1, 0.02, 0.5, 32), pairs=3, steps=20)
-    for name in ("pairs", "zeros"):
-        written = pd.read_csv(f"out/{name}.csv", dtype={"group": str})
-        pd.testing.assert_frame_equal(written, getattr(found, name), check_dtype=False)
-    assert len(found.pairs) == 3 and (found.pairs["a"] < found.pairs["b"]).all()
-    assert len(found.zeros) == 3 and found.zeros["size"].is_monotonic_increasing
-    assert {path.name for path in (tmp_path / "out").iterdir()} == set(results_of("mirrors"))

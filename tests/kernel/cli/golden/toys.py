@@ -1,10 +1,12 @@
 """Networks, batches and losses of a user's beside those of conftest.py and nets.py, for ../test_golden.py."""
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel
+from torch.utils.data import TensorDataset
 
 
 class Stream(nn.Module):
@@ -94,7 +96,7 @@ class Reading(nn.Module):
     def __init__(self, every=False):
         super().__init__()
         self.words, self.blocks = nn.Embedding(7, 6), nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 6)])
-        self.unused, self.readout, self.every = nn.Linear(6, 3), nn.Linear(6, 4), every
+        self.unused, self.readout, self.every = nn.Linear(6, 4), nn.Linear(6, 4), every
 
     def forward(self, x):
         h = self.words(x)
@@ -114,6 +116,36 @@ class Normalising(nn.Module):
     def forward(self, x):
         q, k = self.q(x).abs().sqrt(), self.k(x)
         return self.head((q * k).sum(1, keepdim=True))
+
+
+class Two(nn.Module):
+    """Two hidden neurons, two inputs by name alone, an argument with a default, and outputs of several kinds."""
+
+    def __init__(self):
+        super().__init__()
+        self.left, self.right, self.head = nn.Linear(3, 2), nn.Linear(3, 2, bias=False), nn.Linear(2, 4)
+
+    def forward(self, *, left, right, scale=2.0):
+        logits = self.head(torch.tanh(self.left(left) + self.right(right)))
+        return {"hidden": [left], "logits": scale * logits}
+
+
+class Rotary(nn.Module):
+    """Heads whose queries and keys are turned by their place."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.out, self.head = nn.Embedding(9, 6), nn.Linear(8, 6), nn.Linear(6, 4)
+        self.q, self.k, self.v = (nn.Linear(6, 8, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        x = self.embedding(x)
+        angle = torch.arange(x.shape[1])[:, None] * torch.tensor([1.0, 0.1])
+        cos, sin = (torch.cat([each, each], -1).to(x) for each in (angle.cos(), angle.sin()))
+        q, k, v = (of(x).unflatten(-1, (2, 4)).transpose(1, 2) for of in (self.q, self.k, self.v))
+        q, k = (each * cos + torch.cat([-each[..., 2:], each[..., :2]], -1) * sin for each in (q, k))
+        x = x + self.out(functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return self.head(torch.tanh(x).mean(1))
 
 
 class Graph(nn.Module):
@@ -183,6 +215,12 @@ def homogeneous():
     return network
 
 
+def counting():
+    """Positively homogeneous, of tokens."""
+    layers = nn.Linear(15, 4, bias=False), nn.ReLU(), nn.Linear(4, 4, bias=False)
+    return nn.Sequential(nn.Embedding(7, 5), nn.Flatten(), *layers)
+
+
 def blocks():
     first = nn.Sequential(nn.Linear(5, 6), nn.ReLU())
     return nn.Sequential(first, nn.Sequential(*(Block() for _ in range(3))), nn.Linear(6, 4))
@@ -211,6 +249,11 @@ def named():
         yield parts | {"label": torch.arange(n) % 4, "number": torch.arange(n)}
 
 
+def named_otherwise():
+    """The same in another order."""
+    return [{name: batch[name] for name in ("left", "label", "right")} for batch in named()]
+
+
 def graph():
     rng = np.random.default_rng(6)
     return [
@@ -218,8 +261,40 @@ def graph():
     ]
 
 
+def tokens():
+    """Batches of texts of several lengths by name, with masks, filled up with zeros."""
+    rng = np.random.default_rng(7)
+    for n, longest in ((16, 5), (12, 7)):
+        mask = torch.arange(longest) < torch.from_numpy(rng.integers(2, longest + 1, (n, 1)))
+        yield {"input_ids": torch.from_numpy(rng.integers(1, 9, (n, longest))) * mask, "attention_mask": mask.long(),
+               "labels": torch.from_numpy(rng.integers(0, 3, n))}  # fmt: skip
+
+
+def unmasked():
+    return [{"input_ids": batch["input_ids"]} for batch in tokens()][:1]
+
+
+def frame():
+    """Tables of pandas, whose numbers are of another order of bytes."""
+    rng = np.random.default_rng(8)
+    x = pd.DataFrame(rng.normal(size=(20, 5)).astype(">f8"))
+    return x, pd.Series(rng.integers(0, 3, 20).astype(np.uint16))
+
+
+DATASET = TensorDataset(torch.from_numpy(np.random.default_rng(9).normal(size=(20, 5))), torch.arange(20) % 3)
+
+
+def lists():
+    """Inputs alone, and one after another."""
+    return [torch.ones(3, 5) * n for n in (1.0, 2.0)]
+
+
 def scalars():
     return [(torch.zeros(5), 1), (torch.ones(5), 0)]
+
+
+def uneven():
+    return [(torch.zeros(2, 5), torch.zeros(3))]
 
 
 def ragged():
@@ -236,6 +311,10 @@ NUMBER, NONE = 3, []
 
 def absolute(outputs, y):
     return (outputs - y).abs().mean(1)
+
+
+def exploding(outputs, y):
+    return torch.full((len(y),), torch.inf)
 
 
 def missed(outputs, y):

@@ -1,0 +1,55 @@
+"""Stands for transformers, which the tests do without: what symlab asks of it, for one small model."""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+
+class Config:
+    pad_token_id, use_cache = 0, True
+
+    @classmethod
+    def from_pretrained(cls, folder, **options):
+        assert options.pop("local_files_only") and not any(options.values())
+        return cls()
+
+
+class AutoConfig(Config):
+    pass
+
+
+class PreTrainedModel(nn.Module):
+    config_class = Config
+
+    @classmethod
+    def from_pretrained(cls, folder, *, output_loading_info, **options):
+        """Names of an older time are the present ones with ``old.`` before them."""
+        assert options == {"local_files_only": True, "use_safetensors": True, "dtype": "auto"}
+        stored = load_file(Path(folder) / "model.safetensors")
+        model = cls(Config()).double()
+        missing = model.load_state_dict({name.removeprefix("old_"): stored[name] for name in stored}, strict=False)
+        return model, {"missing_keys": set(missing.missing_keys)}
+
+
+class Texts(PreTrainedModel):
+    """The mean over the tokens that count; the class of each text, beside what a cache would hold."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config, self.words, self.dense, self.out = config, nn.Embedding(9, 5), nn.Linear(5, 6), nn.Linear(6, 3)
+
+    def forward(self, input_ids=None, attention_mask=None, labels=None, **options):
+        assert labels is None and not options
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        h = torch.tanh(self.dense(self.words(input_ids))) * mask[..., None]
+        held = {"cache": h} if self.config.use_cache else {}
+        return held | {"hidden": h, "logits": self.out(h.sum(1) / mask.sum(1, keepdim=True))}
+
+
+class AutoModel:
+    @classmethod
+    def from_config(cls, config, trust_remote_code):
+        assert not trust_remote_code
+        return Texts(config)
