@@ -6,6 +6,8 @@ that a user meets is not what it was. Where it shall be something else, write th
     python -m tests.kernel.cli.test_golden --store [CASE ...]
     git diff tests/kernel/cli/golden
 
+What is run are the lines of a file that begin with "$ symlab": another command is another such line, stored as above.
+
 Networks are small, drawn by numpy, without near ties, and most of them in float64: another processor adds in another
 order, which moves numbers by rounding alone. Numbers are compared within that, all else to the letter.
 """
@@ -222,7 +224,7 @@ def _more_networks(folder):
     save(mlp, "twice", {f"{part}.{key}": tensor for part in ("student", "teacher") for key, tensor in A.items()})
     torch.save(torch.nn.Linear(2, 2), mlp / "code.pt")
     torch.save({key: {"w": torch.ones(2)} for key in "ab"}, mlp / "others.pt")
-    torch.save({"epoch": 3}, mlp / "numbers.pt")
+    torch.save(dict.fromkeys(("epoch", "step", "lr", "loss", "best", "seed", "rank"), 3), mlp / "numbers.pt")
     (mlp / "cut.safetensors").write_bytes((mlp / "A.safetensors").read_bytes()[:-5])
     state = load_file(folder / "language_model/A.safetensors")
     save(folder / "language_model", "untied", state | {"head.weight": state["head.weight"] + 1})
