@@ -9,7 +9,11 @@ import torch
 from matplotlib.colors import to_hex
 from matplotlib.ticker import FixedLocator
 
-NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII)
+NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII)
+CELL = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII)
+"""A number for people, thousands with commas, and one of a table, whose cells have commas between them."""
+COUNT = 1000
+"""Whole numbers below are counts and places, compared to the letter; larger ones may be rounded."""
 
 
 def summary(tensor):
@@ -65,12 +69,18 @@ def differences(here, there, prompt, rtol, atol):
     for n, (a, b) in enumerate(zip_longest(here.splitlines(), there.splitlines(), fillvalue=""), 1):
         # What is printed has the digits that people want, in which the last may be another.
         told = b.startswith(prompt) or (told and not b.startswith("== "))
-        near = NUMBER.sub("#", a) == NUMBER.sub("#", b) and all(
-            abs(_value(x) - _value(y)) <= atol + max(rtol * abs(_value(y)), told * _last_digit(y))
-            for x, y in zip(NUMBER.findall(a), NUMBER.findall(b), strict=True)
-        )
+        number = NUMBER if told else CELL
+        near = number.sub("#", a) == number.sub("#", b) and all(
+            x == y or (not _is_count(x, y) and abs(_value(x) - _value(y)) <= atol
+                       + max(rtol * abs(_value(y)), told * _last_digit(y)))
+            for x, y in zip(number.findall(a), number.findall(b), strict=True)
+        )  # fmt: skip
         if not near:
             yield f"line {n}: {a!r} in the place of {b!r}"
+
+
+def _is_count(*numbers):
+    return all(number.lstrip("-").isdigit() and abs(int(number)) < COUNT for number in numbers)
 
 
 def _value(number):
