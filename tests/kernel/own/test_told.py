@@ -4,10 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import torch
 
 from symlab import SGD, align, collapse, diagnose, merge, mirrors
+from symlab.cli import main
+from symlab.cli.texts import results_of
 from symlab.own.collapse import BOUNDED, Collapse
 from symlab.own.diagnose import Diagnosis
 from symlab.own.mirrors import Mirrors
@@ -120,3 +123,23 @@ def test_collapse_tells_each_metric_by_its_name():
     ):
         assert words in told
     assert "NC3 0.77." in told and told.endswith("\nsaid")
+
+
+def test_the_command_writes_the_mirrors_that_the_function_gives(tmp_path, monkeypatch, capsys):
+    (tmp_path / "net.py").write_text(
+        "import torch\nfrom torch import nn\ndef build():\n    torch.manual_seed(0)\n"
+        "    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
+    np.savez("data.npz", x=x, y=np.sin(x[:, :1]))
+    rule = "--lr 0.1 --weight-decay 0.02 --momentum 0.5 --batch 32 --pairs 3 --steps 20 --out out"
+    main(["mirrors", "net:build", "--data", "data.npz", *rule.split()])
+    assert "weight_decay=0.02, momentum=0.5, batch=32):\n0: " in (out := capsys.readouterr().out) and "3 closest" in out
+    found = mirrors("net:build", None, "data.npz", training=SGD(0.1, 0.02, 0.5, 32), pairs=3, steps=20)
+    for name in ("pairs", "zeros"):
+        written = pd.read_csv(f"out/{name}.csv", dtype={"group": str})
+        pd.testing.assert_frame_equal(written, getattr(found, name), check_dtype=False)
+    assert len(found.pairs) == 3 and (found.pairs["a"] < found.pairs["b"]).all()
+    assert len(found.zeros) == 3 and found.zeros["size"].is_monotonic_increasing
+    assert {path.name for path in (tmp_path / "out").iterdir()} == set(results_of("mirrors"))

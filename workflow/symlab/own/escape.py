@@ -69,13 +69,15 @@ class Escape:
     def __str__(self) -> str:
         drop, rank = self.course["drop"].iloc[-1], self.layers["second"].max()
         # Of tokens there is no such neuron.
-        one = f"; one neuron of the whole input has {self.one_neuron:.4g} at most"
+        one = (
+            "" if math.isnan(self.one_neuron) else f"; one neuron of the whole input has {self.one_neuron:.4g} at most"
+        )
         lines = [
             f"{self.name}: outputs are of degree {self.degree} in the weights. Until the loss has dropped by "
             f"{drop:.2g} of its value at the origin, gradient flow takes a time of {self.course['time'].iloc[-1]:.4g} "
             f"({self.gradients} gradients here).",
             f"There the weights point along a direction of speed {self.speed:.4g}, {self.residual:.2g} of its length "
-            f"from an escape direction{one * (not math.isnan(self.one_neuron))}.",
+            f"from an escape direction{one}.",
             f"The second singular value of a layer is at most {rank:.2g} of its first:",
         ]
         rows = self.layers.to_string(index=False, float_format="{:.3g}".format).splitlines()
