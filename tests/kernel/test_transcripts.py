@@ -29,3 +29,9 @@ TOLD, TABLE = "$ symlab x\n", "== x.csv\n"
 )
 def test_differences_beyond_rounding_are_told(here, there, differ):
     assert bool(list(differences(here, there, "$ symlab ", rtol=1e-4, atol=1e-9))) == differ
+
+
+def test_counts_are_compared_to_the_letter_however_wide_the_rest_is():
+    for of in (TOLD, TABLE):
+        assert list(differences(of + "batch=25", of + "batch=24", "$ symlab ", rtol=0.05, atol=1e-3))
+        assert not list(differences(of + "0.25", of + "0.24", "$ symlab ", rtol=0.05, atol=1e-3))

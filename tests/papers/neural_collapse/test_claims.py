@@ -222,6 +222,14 @@ def test_what_bisection_found_is_told_as_an_interval(story):
     assert {verdict for _, verdict in judged("critical-switch", {CRITICAL: alone})} == {"one unit"}
 
 
+def test_the_control_is_compared_with_the_mean_of_what_is_predicted_at_each_depth():
+    """0.0025 over the mean of 0.001 and 0.003, of each of two networks alike; not over either."""
+    rows = [{"dataset": "digits", "last_penalty": 0.0025, "L": L, "seed": seed, "predicted": predicted, "step": 1.19}
+            for L, predicted in ((2, 0.001), (5, 0.003)) for seed in range(2)]  # fmt: skip
+    ((measured, _),) = judged("critical-control", {CRITICAL: pd.DataFrame(rows)})
+    assert measured.value == pytest.approx(1.25) and measured.n == 2
+
+
 @pytest.mark.parametrize("control", [0.5, 0.9, 0.99994, 1.1, 2.0])
 @pytest.mark.parametrize("left", [0.1, 0.4, 0.44, 0.9, 0.95, 0.99991, 1.05])
 def test_no_scheme_both_leaves_and_removes_a_perturbation(story, left, control):

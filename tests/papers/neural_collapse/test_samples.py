@@ -7,7 +7,8 @@ from symlab.data import Digits, load
 from symlab.errors import UserError
 from symlab.networks.causal_transformer import CausalTransformer
 from symlab.networks.layernorm_resnet import LayerNormResNet
-from symlab.papers.neural_collapse.samples import Whitening, samples_of
+from symlab.papers.neural_collapse.run_tables import _describe_samples
+from symlab.papers.neural_collapse.samples import Samples, Whitening, samples_of
 from symlab.papers.neural_collapse.settings import Runs
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -66,3 +67,15 @@ def test_networks_are_tested_on_images_whitened_by_the_map_of_the_training_sampl
     assert torch.equal(samples.y_test, y[:1000])
     by_hand = (x[:1000].double() - samples.plain.double().mean(0)) @ samples.whitening.to_one
     torch.testing.assert_close(samples.x_test, by_hand.float(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("patch", "rank"), [(2, 3), (None, 7)])
+def test_the_rank_is_that_of_what_is_read_where_the_output_is_taken(patch, rank):
+    """Of a transformer the last patch: 2 dimensions and the constant; of others all inputs, 4 more in the first."""
+    images = torch.zeros(20, 1, 4, 4)
+    images[:, 0, :2, :2] = torch.randn(20, 2, 2, generator=GENERATOR)
+    images[:, 0, 3, 2:] = torch.randn(20, 2, generator=GENERATOR)
+    x, y = images.flatten(1), torch.arange(20) % 2
+    grid = Runs(network="t11" if patch else "rn1", patch=patch, per_class=10)
+    found = _describe_samples(grid, Samples(x, y, x, y, 2, image=(1, 4, 4)), "drawn")
+    assert found["rank"] == rank and found["N"] == 20 and found["patch"] == (patch or 0)
