@@ -12,6 +12,7 @@ from matplotlib.ticker import FixedLocator
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII)
 CELL = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII)
 """A number for people, thousands with commas, and one of a table, whose cells have commas between them."""
+DECIMALS = re.compile(r"\d\.\d|\de-\d")
 COUNT = 1000
 """Whole numbers below are counts and places, compared to the letter; larger ones may be rounded."""
 
@@ -58,6 +59,15 @@ def _look(line):
     marks = f" {line.get_marker()} {line.get_markersize():g} {to_hex(line.get_markerfacecolor())}"
     drawn = f"{line.get_linestyle()} {line.get_linewidth():g} {to_hex(line.get_color())}"
     return f"{drawn}{marks * (line.get_marker() != 'None')} {line.get_alpha()} {line.get_zorder():g}"
+
+
+def once(lines, prompt):
+    """Lines, of which long ones that were there before, to the letter, are told by how they begin."""
+    seen = set()
+    for line in lines:
+        long = len(line) > 60 and not line.startswith(prompt) and not DECIMALS.search(line)
+        yield f"{line[:40]}^" if long and line in seen else line
+        seen.add(line)
 
 
 def differences(here, there, prompt, rtol, atol):

@@ -3,23 +3,18 @@
 import json
 import re
 
-import pandas as pd
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
 from symlab import __version__
-from symlab.artifacts import write_table
 from symlab.errors import UserError
 from symlab.papers import PAPERS
 from symlab.pipeline import docs, reference
 from symlab.pipeline.config import parse_config
 from symlab.pipeline.crate import FILE, crate_text
 from symlab.pipeline.docs import REFERENCE, ROOT, generate, kept_figures, pages, regenerate
-from symlab.pipeline.ledger import evaluate_claims
 from symlab.pipeline.schema import schema_text
-from symlab.study.card import Sentence
-from symlab.study.claim import Claim, Measurement, at_most, exact_value
 
 OTHERS = ("examples/align/README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "config/README.md")
 PAGES = {str(path.relative_to(ROOT)): path for path in [*pages(), *map(ROOT.joinpath, OTHERS)]}
@@ -140,34 +135,6 @@ def test_the_schema_refuses_what_the_workflow_refuses(change):
 def test_a_part_that_there_is_not_is_refused(what):
     with pytest.raises(UserError, match="Nothing is generated"):
         list(generate(what))
-
-
-def test_a_kept_run_is_told_in_sentences_counts_and_rows(card, tmp_path, monkeypatch):
-    def claim(name, found, kind="finding"):
-        return Claim(
-            id=f"test-1-{name}", statement=f"{name} | holds", bound=at_most(1), owner="paper", origin="paper",
-            reason="so", tables=("a.csv",), measure=lambda tables: found, kind=kind,
-        )  # fmt: skip
-
-    sentence = Sentence("Ones have {x}.", {"x": ("test-1-one", "")})
-    claims = [claim("one", [Measurement(0.5, 4, error=0.1)]), claim("two", [exact_value(2.0)], "theorem")]
-    paper = card(claims, found=(sentence,), scale="eight pairs")
-    studies = {"s": {"figures": ["test-1"], "scale": "4 pairs"}}
-    write_table(
-        tmp_path / "demo" / "claims.csv", evaluate_claims(studies, {"s": {"a.csv": pd.DataFrame({"x": [1]})}}, [paper])
-    )
-    provenance = {"command": "make demo", "date": "today", "wall_time": "1 s", "machine": "a desk"}
-    (tmp_path / "demo" / "provenance.json").write_text(json.dumps(provenance))
-    monkeypatch.setattr(docs, "REFERENCE", tmp_path)
-    monkeypatch.setattr(docs, "PAPERS", [paper])
-    assert list(generate("found test-paper demo")) == [
-        "- Ones have 0.50 ± 0.10. *(study s)*", "", "Here: s: 4 pairs. The paper: eight pairs.",
-    ]  # fmt: skip
-    text = "\n".join(generate("verdicts test-paper demo"))
-    assert "how-far-to-trust-it)), the paper's: 1 held; theorems and checks: 0 of 1 held." in text
-    assert "| 1 | s | one \\| holds | paper | 0.50 ± 0.10 | at most 1 (paper) | held |" in text
-    assert "| **failed** (theorem) |" in text.split("<details")[0] and "held |" in text.split("1 held</summary>")[1]
-    assert "| stated by a paper | 1 | 0 | 0 | 0 | 0 |" in generate("owners")
 
 
 def test_what_is_around_generated_parts_is_kept():

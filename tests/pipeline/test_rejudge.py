@@ -1,13 +1,11 @@
 """A kept run judged again loses no verdict, and never says that what was run was not."""
 
 import math
-import sys
 
 import pandas as pd
 import pytest
 
 from symlab.artifacts import read_table, write_table
-from symlab.pipeline import rejudge as module
 from symlab.pipeline.ledger import evaluate_claims
 from symlab.pipeline.rejudge import rejudge
 from symlab.study.claim import Claim, Measurement, at_least, at_most, exact_value, share_of
@@ -132,15 +130,3 @@ def test_a_table_of_a_form_that_is_not_read_any_more_is_as_good_as_gone(card, ke
     )  # fmt: skip
     ledger = rejudge(kept, {"s": {"a.csv": pd.DataFrame({"x": [1.0]})}}, papers=(card([broken]),))
     assert told(ledger) == {"here": ("failed", "judged earlier (failed), table not kept; β = 1")}
-
-
-def test_the_command_writes_the_run_anew(card, kept, tmp_path, monkeypatch):
-    paper = card([claim("ridge", quantity="ratio", table="hardness.csv"), claim("here", [exact_value(0.5)])])
-    monkeypatch.setattr(module.rejudge, "__defaults__", (None, "", (paper,), False))
-    write_table(tmp_path / "run" / "claims.csv", kept.assign(quantity="sum"))
-    write_table(tmp_path / "results" / "s" / "tables" / "a.csv", pd.DataFrame({"x": [1.0]}))
-    options = ["--tables", str(tmp_path / "results"), "--judged", "1856119", "--reworded"]
-    monkeypatch.setattr(sys, "argv", ["rejudge", str(tmp_path / "run"), *options])
-    module.main()
-    (_, gone), (verdict, _) = told(read_table(tmp_path / "run" / "claims.csv")).values()
-    assert gone.startswith("judged earlier (failed at 1856119)") and verdict == "held"

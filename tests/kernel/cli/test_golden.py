@@ -34,12 +34,11 @@ from safetensors.torch import load_file, save_file
 from symlab.batches import leaves
 from symlab.cli import main
 
-from ..golden import NUMBER, differences, picture, short, summary
+from ..golden import NUMBER, differences, once, picture, short, summary
 from .conftest import BROUGHT
 
 HERE = Path(__file__).parent
 GOLDEN, PROMPT = HERE / "golden", "$ symlab "
-DECIMALS = re.compile(r"\d\.\d|\de-\d")
 # What is of this version, machine or file.
 VERSIONS = {"symlab", "torch", "products", "content_sha256"}
 # Tables are told to five digits here. Single precision rounds by 1e-7, which some hundred steps and inverses raise.
@@ -287,16 +286,7 @@ def transcript(stored, folder, patched):
     sums = {sha256(path.read_bytes()).hexdigest(): path.relative_to(folder) for path in files}
     lines = [line.removeprefix(PROMPT) for line in stored.splitlines() if line.startswith(PROMPT)]
     whole = [line for each in lines for part in _told(each, folder, drawn, sums) for line in part.splitlines()]
-    return "\n".join(_once(whole)) + "\n"
-
-
-def _once(lines):
-    """Lines, of which long ones that were there before, to the letter, are told by how they begin."""
-    seen = set()
-    for line in lines:
-        long = len(line) > 60 and not line.startswith(PROMPT) and not DECIMALS.search(line)
-        yield f"{line[:40]}^" if long and line in seen else line
-        seen.add(line)
+    return "\n".join(once(whole, PROMPT)) + "\n"
 
 
 def _told(line, folder, drawn, sums):

@@ -149,11 +149,13 @@ def example_table() -> Iterator[str]:
 def gallery() -> Iterator[str]:
     """Of each paper the figure that stands for it, of the demo if it has one, and all others folded by run."""
     for paper in PAPERS:
-        yield from (f"## {paper.heading}", "", f"[{paper.short}](explanation/papers/{paper.slug}.md)", "")
         kept = {
             run.name: {path: told for path, told in kept_figures(run).items() if FIGURES[told[0]] in paper.figures}
             for run in sorted(REFERENCE.iterdir())
         }
+        if not any(kept.values()):
+            continue
+        yield from (f"## {paper.heading}", "", f"[{paper.short}](explanation/papers/{paper.slug}.md)", "")
         first = min(
             (path for figures in kept.values() for path in figures),
             key=lambda path: (kept[path.parent.name][path][0] != paper.thumbnail[0], path.parent.name != "demo"),
