@@ -4,6 +4,7 @@ from argparse import Namespace
 
 from symlab.cli.files import computing
 from symlab.own.escape import escape as escape_of
+from symlab.own.escape import refuse_rate
 
 
 def escape(options: Namespace) -> None:
@@ -12,6 +13,7 @@ def escape(options: Namespace) -> None:
     Raises:
         UserError: there is no such network or file, or it is not positively homogeneous.
     """
+    refuse_rate(options.lr, options.momentum)
     numbers = {"drop": options.drop, "gradients": options.gradients}
     found = escape_of(options.model, options.data, weights=options.checkpoint, **numbers, **computing(options))
     print(found)

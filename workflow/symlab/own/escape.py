@@ -62,8 +62,7 @@ class Escape:
         Raises:
             UserError: there is no such rate or momentum.
         """
-        if not (lr > 0 and 0 <= momentum < 1):
-            raise UserError(f"lr is {lr} and momentum {momentum}; lr must be above 0, momentum from 0 to below 1.")
+        refuse_rate(lr, momentum)
         return float(np.trapezoid(self.course["norm"] ** power, self.course["time"])) * (1 - momentum) / lr
 
     def __str__(self) -> str:
@@ -82,6 +81,12 @@ class Escape:
         ]
         rows = self.layers.to_string(index=False, float_format="{:.3g}".format).splitlines()
         return "\n".join([*lines, *(f"  {row}" for row in rows)])
+
+
+def refuse_rate(lr: float, momentum: float) -> None:
+    """Raise UserError if SGD takes no such rate or momentum."""
+    if not (lr > 0 and 0 <= momentum < 1):
+        raise UserError(f"lr is {lr} and momentum {momentum}; lr must be above 0, momentum from 0 to below 1.")
 
 
 @fast_products()
