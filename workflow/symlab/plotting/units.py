@@ -53,7 +53,7 @@ def draw_units(
 
     Args:
         band: whether the std is a band, or bars.
-        unit: the columns that tell units apart; pairs, or networks, if none are given.
+        unit: the columns that tell units apart; pairs, or networks or seeds, if none are given.
     """
     if not marker:
         look = replace(look, marker="")
@@ -78,4 +78,5 @@ def draw_units(
 
 def _units(rows: pd.DataFrame) -> tuple[str, list[str]]:
     """What was drawn independently of one another, and the columns that tell one from another."""
-    return ("pairs", PAIR) if "pair" in rows else ("networks", ["mask_seed", "seed"])
+    networks = [name for name in ("mask_seed", "seed") if name in rows]
+    return ("pairs", PAIR) if "pair" in rows else ("networks", networks)

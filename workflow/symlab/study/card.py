@@ -6,10 +6,10 @@ Cards name what they register; the Snakefile reads them on every start, so they 
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
-from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from symlab.measures import Measure, Table
@@ -71,8 +71,8 @@ class Drawing:
     draw: Callable[[Tables, Style], Drawn]
     """Tables by file name (all that the study has) and a style in, a matplotlib figure out."""
     seen: Sentence | str | None = None
-    """What the picture shows, with values that claims measure in the same tables. In a plain text {names} stand for all
-    values of the figure's own claims: under permutation-3 {peak} for those of permutation-3-peak."""
+    """What the picture shows, with values that claims measure in the same tables. In a plain text {names} stand for
+    values of the figure's own claims: under permutation-3 {peak} for all of permutation-3-peak, {peak(M=4)} for one."""
     differs: str = ""
     """How the picture differs from the paper's, in what is drawn or in its scale; empty where it does not."""
     id: str = ""
@@ -82,8 +82,21 @@ class Drawing:
         """``seen``, with the claims that its names stand for."""
         if not isinstance(self.seen, str):
             return self.seen
-        names = [name for _, name, _, _ in Formatter().parse(self.seen) if name]
-        return Sentence(self.seen, {name: at(f"{self.id}-{name}") for name in names})
+        places = re.findall(r"\{([^}(:]+)(?:\((.*?)\))?[:}]", self.seen)
+        values = {f"_{n}": at(f"{self.id}-{name}", **_key(key)) for n, (name, key) in enumerate(places)}
+        names = iter(values)
+        return Sentence(re.sub(r"\{[^}(:]+(\(.*?\))?", lambda _: "{" + next(names), self.seen), values)
+
+
+def _key(text: str) -> dict[str, Any]:
+    """``L=6, scheme=RN2 uniform`` as a key: numbers, True, False, and words as they are."""
+    key = {}
+    for name, value in re.findall(r"(\w+)=([^,]+)", text):
+        try:
+            key[name] = literal_eval(value)
+        except (ValueError, SyntaxError):
+            key[name] = value
+    return key
 
 
 def drawings_of(module: str) -> dict[str, Drawing]:

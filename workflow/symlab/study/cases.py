@@ -228,8 +228,8 @@ class Cases:
 
 
 def cases(
-    rows: pd.DataFrame,
-    value: str,
+    rows: pd.DataFrame | pd.Series,
+    value: str = "value",
     by: Sequence[str] = (),
     unit: str | Sequence[str] = "seed",
     name: str | Callable[[Mapping[str, Any]], str] = "",
@@ -238,6 +238,8 @@ def cases(
     """The values of a column by case and unit; of several rows of a unit their mean, undefined where one is.
 
     Args:
+        rows: or a series, whose index has the columns.
+        value: a column, or an expression of columns (``"s / s_flow"``).
         by: columns whose values are a case's key, in the order in which cases come.
         unit: the column, or columns, that tell independent units of a case apart.
         name: a case's name from its key, as a format (``"σ = {sigma:g}"``) or a function.
@@ -245,6 +247,9 @@ def cases(
             the rows' index (``slope``).
     """
     columns = [unit] if isinstance(unit, str) else list(unit)
+    rows = rows.rename("value").reset_index() if isinstance(rows, pd.Series) else rows
+    if value not in rows:
+        rows, value = rows.assign(value=rows.eval(value, engine="python")), "value"
 
     def of_units(part: pd.DataFrame) -> pd.Series:
         units = part.groupby(columns, dropna=False)[value]

@@ -30,6 +30,8 @@ from symlab.plotting.types import Artist, Axes, Figure
 from symlab.plotting.units import draw_units
 
 TICKS = {"xticks", "yticks"}
+BARS: dict[str, Any] = {"band": False}
+"""Options of ``draw_units``: bars, no band."""
 Draw = Callable[..., None]
 """Draws one line: (axis, rows, x, y, look, label, **options)."""
 

@@ -10,10 +10,9 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.neural_collapse import evidence
 from symlab.papers.neural_collapse.evidence import DEPTHS, GAP, METRICS, derived_claim, of_kind, paper_claim
-from symlab.plotting.style import Look, Style, palette
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import Axes, Figure, Look, Style, palette
 from symlab.plotting.units import draw_units
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Found, Tables, above, at_least, below, between
 from symlab.study.facets import draw_rows, facets, labelled
@@ -109,7 +108,7 @@ def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str
     if label in (REFERENCE, ABOVE):
         draw_rows(axis, rows, x, y, look, label, markersize=3.5, markeredgewidth=0.6)
     else:
-        draw_units(axis, rows, x, y, look, label, unit=("seed",))
+        draw_units(axis, rows, x, y, look, label)
 
 
 def _better_in_log_depth(metric: pd.Series) -> float:
@@ -141,13 +140,13 @@ def share_calm(tables: Tables) -> list[Found]:
     return Cases(each.of, "lineages").means() if len(rows) else ["no network is at an optimum"]
 
 
+_slopes_from_scratch = partial(evidence.slopes_from_scratch, values=METRICS)
+
+
 def slopes_of_control(tables: Tables) -> list[Found]:
     """Slope of log10 of each metric on log10 L, mean over seeds, of the control that Fig. 2 draws."""
     drawn = of_one_data_set(tables).index
     return _slopes_from_scratch(tables, chosen=lambda rows: (rows["kind"] == "control") & rows.index.isin(drawn))
-
-
-_slopes_from_scratch = partial(evidence.slopes_from_scratch, values=METRICS)
 
 
 FIGURES = {
@@ -160,10 +159,7 @@ FIGURES = {
         "depth, minimised for longer. `λ/L` divides every penalty by L, `λ/L, last λ` those of hidden weights alone. "
         "An architecture with several data sets is shown on the first.",
         metrics_against_depth,
-        seen=Sentence(
-            "The slope of log₁₀ NC1 on log₁₀ L is {slope}.",
-            {"slope": at("collapse-1-falls", value="NC1", fitting=False)},
-        ),
+        seen="The slope of log₁₀ NC1 on log₁₀ L is {falls(value=NC1, fitting=False)}.",
         differs="Samples and seeds are fewer than the paper's, and networks are minimised by Adam and L-BFGS, not for "
         "its 5000 epochs; `λ/L, last λ`, the setting of Theorem 4.6, is drawn beside the paper's λ/L.",
     ),
@@ -171,10 +167,7 @@ FIGURES = {
         "Networks that collapse with depth, and one that does not",
         "As Figure 1, on one data set: one linear layer a block (RN1, T11), and two with a constant penalty (RN2).",
         control_beside_others,
-        seen=Sentence(
-            "The slope of the control's log₁₀ NC1 on log₁₀ L is {slope}.",
-            {"slope": at("collapse-2-control", value="NC1", fitting=False)},
-        ),
+        seen="The slope of the control's log₁₀ NC1 on log₁₀ L is {control(value=NC1, fitting=False)}.",
         differs="The paper prints three images of three metrics; here they are one.",
     ),
 }

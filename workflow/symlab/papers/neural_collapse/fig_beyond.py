@@ -13,9 +13,8 @@ from symlab.errors import UserError
 from symlab.measures import collapse_bounds as bounds
 from symlab.papers.neural_collapse import evidence
 from symlab.papers.neural_collapse.evidence import DEPTHS, ENOUGH, METRICS, RUNS, derived_claim, our_claim
-from symlab.plotting.style import Look, Style, palette
-from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.plotting.style import Axes, Figure, Look, Style, palette
+from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Found, Tables, above, at_most, below, between, slope, without_phrases
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, facets, labelled
@@ -81,7 +80,7 @@ def measured_against_certified(tables: Tables, style: Style) -> Figure:
 
 
 def _panel(rows: pd.DataFrame, quantity: str) -> Panel:
-    ends = np.array([rows["certified"].min(), rows["certified"].max()])
+    ends = rows["certified"].min(), rows["certified"].max()
 
     def diagonal(axis: Axes) -> None:
         axis.plot(ends, ends, color="0.5", linestyle="--", linewidth=0.8, marker="")
@@ -111,10 +110,10 @@ def phase_line(tables: Tables, style: Style) -> Figure:
     looks = dict(zip(DRAWN.values(), (Look(grey, "--", ""), Look(blue), Look(orange, "-", "s")), strict=True))
     ticks = sorted(table["last_penalty"].unique())
     axes = labelled(r"penalty $\lambda$ of the last layer", r"penalty $\lambda$ of hidden weights", "xy", xticks=ticks)
-    options, note = {"unit": ("seed",), "band": False}, f"mean ± std of {table['seed'].nunique()} networks"
-    long["depth"] = long["L"].map("L = {}".format)
-    of_grid: dict[str, Any] = {"axes": axes, "options": options, "height": 2.2, "note": note}
-    return facets(long, "last_penalty", "penalty", looks, column="depth", **of_grid)
+    return facets(
+        long, "last_penalty", "penalty", looks, column="L", title="L = {}".format, axes=axes, options={"band": False},
+        height=2.2, note=f"mean ± std of {table['seed'].nunique()} networks",
+    )  # fmt: skip
 
 
 def _penalties(tables: Tables, value: str) -> Cases:
@@ -139,10 +138,11 @@ def bisected(tables: Tables, found: str, base: str, steps: int) -> list[Found]:
 
 def control_over_predicted(tables: Tables) -> list[Found]:
     """The penalty of Figure 2's control over the critical one at it, which is one for all depths; mean over seeds."""
-    name = "last λ = {last_penalty:g}"
-    predicted = cases(need(tables, CRITICAL), "predicted", ["dataset", "last_penalty"], name=name, several="mean")
-    over = predicted.at(last_penalty=CONTROL).map(lambda penalty: CONTROL / penalty)
-    return over.means() or [f"needs critical_penalty.last_penalty to list {CONTROL:g}"]
+    by, name = ["dataset", "last_penalty"], "last λ = {last_penalty:g}"
+    predicted = cases(need(tables, CRITICAL), "predicted", by, name=name).at(last_penalty=CONTROL)
+    return predicted.map(lambda penalty: CONTROL / penalty).means() or [
+        f"needs critical_penalty.last_penalty to list {CONTROL:g}"
+    ]
 
 
 def by_samples(tables: Tables) -> pd.DataFrame:
@@ -181,7 +181,7 @@ def against_depth(
     panels, ticks = [], sorted(rows["L"].unique())
     for value, title in values.items():
         axes = labelled("depth L", "", "x" if value.startswith("accuracy") else "xy", xticks=ticks, title=title)
-        panels.append(Panel(rows[rows[value] > 0], "L", value, axes, options={"unit": ("seed",), **options}))
+        panels.append(Panel(rows[rows[value] > 0], "L", value, axes, options=options))
     looks = assign_looks(list(dict.fromkeys(rows["label"])), style)
     note = f"mean ± std of {rows['seed'].nunique()} networks"
     return draw_grid([panels], looks, height=height, sharey="none", note=note)
@@ -189,9 +189,8 @@ def against_depth(
 
 def excess_where_few(tables: Tables) -> list[Found]:
     """Loss over free features over that loss, where samples are as few as the rank: the largest of all networks."""
-    rows = by_samples(tables)
-    rows = rows[rows["ratio"] <= 1]
-    shares = cases(rows.assign(share=rows["excess"] / rows["free"]), "share", name="all depths", several="max")
+    rows = by_samples(tables).query("ratio <= 1")
+    shares = cases(rows, "excess / free", name="all depths", several="max")
     return Cases(shares.of, "networks").of_all(np.max) if len(rows) else [LACKS]
 
 
@@ -216,7 +215,7 @@ FIGURES = {
         "the largest that any network of the same cross-entropy and last-layer penalty can have, classes being "
         "balanced; of networks trained by squared error without a bias the scatter within classes, tr Σ_W.",
         measured_against_certified,
-        seen=Sentence("The closest network has {share:%} of its bound.", {"share": at("collapse-certificate-holds")}),
+        seen="The closest network has {holds:%} of its bound.",
         differs="Not in the paper, whose theorems are asymptotic: this bound holds for every single network.",
     ),
     "collapse-critical": Drawing(
@@ -225,10 +224,7 @@ FIGURES = {
         "below which living branches stay, found by bisection, against the penalty of the last layer, in networks with "
         "two linear layers in each block (study `{study}`). Dashed: above it a single neuron costs more than it gains.",
         phase_line,
-        seen=Sentence(
-            "Found over predicted is {ratio}, and living branches hold out to {more} times the penalty.",
-            {"ratio": at("collapse-critical-switch"), "more": at("collapse-critical-hysteresis")},
-        ),
+        seen="Found over predicted is {switch}, and living branches hold out to {hysteresis} times the penalty.",
         differs="Not in the paper; it predicts whether Figure 2's control can depend on depth.",
     ),
     "collapse-few": Drawing(
@@ -236,10 +232,7 @@ FIGURES = {
         "RN1 on as few samples as the first layer reads dimensions, and on more (study `{study}`). On few the first "
         "layer, which has no penalty, can put features anywhere: the optimum is that of free features at every depth.",
         depth_by_samples,
-        seen=Sentence(
-            "On few samples losses are at most {share:%} above those of free features.",
-            {"share": at("collapse-few-optimum")},
-        ),
+        seen="On few samples losses are at most {optimum:%} above those of free features.",
         differs="Not in the paper: what falls with depth here is the optimiser's doing.",
     ),
     "collapse-practice": Drawing(
@@ -248,9 +241,7 @@ FIGURES = {
         "L-BFGS, and of networks trained for 300 epochs by minibatches of 32 with SGD (momentum 0.9, the same "
         "penalties) and AdamW (decay of all weights). Study `{study}`.",
         practice_against_depth,
-        seen=Sentence(
-            "On test samples the slope of log₁₀ NC1 on log₁₀ L is {slope}.", {"slope": at("collapse-practice-test")}
-        ),
+        seen="On test samples the slope of log₁₀ NC1 on log₁₀ L is {test}.",
         differs="Not in the paper, whose metrics are of training samples.",
     ),
 }

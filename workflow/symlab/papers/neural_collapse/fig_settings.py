@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,10 +10,9 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.neural_collapse import evidence
 from symlab.papers.neural_collapse.evidence import DEPTHS, derived_claim, our_claim, paper_claim
-from symlab.plotting.style import Look, Style, palette
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import Axes, Figure, Look, Style, palette
 from symlab.plotting.units import draw_units
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import Cases, Values, cases
 from symlab.study.claim import Bound, Case, Claim, Found, Tables, at_least, below, slope
 from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, facets, labelled
@@ -84,7 +82,7 @@ def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str
         # Of two layers a block some networks have branches and others none: there a mean is no network's.
         draw_each(axis, rows, x, y, look, label)
     else:
-        draw_units(axis, rows, x, y, look, label, unit=("seed",), band=label != SCRATCH)
+        draw_units(axis, rows, x, y, look, label, band=label != SCRATCH)
 
 
 def grown_over_scratch(tables: Tables) -> list[Found]:
@@ -139,9 +137,10 @@ def collapse_by_layer(tables: Tables, style: Style) -> Figure:
     axes = labelled("place of layer", r"$\log_{10}$ NC1")
     means = table.groupby(["title", "L", "label", "place"], sort=False)["log"].mean().reset_index().assign(seed=0)
     looks = assign_looks([f"L = {L}" for L in sorted(table["L"].unique())], style, ordered=True, marked=False)
-    of_grid: dict[str, Any] = {"most": ACROSS, "height": 1.7, "sharey": "none", "note": "mean over networks"}
-    options, title = {"unit": ("seed",)}, evidence.in_lines
-    return facets(means, "place", "log", looks, column="title", axes=axes, title=title, options=options, **of_grid)
+    return facets(
+        means, "place", "log", looks, column="title", axes=axes, title=evidence.in_lines,
+        most=ACROSS, height=1.7, sharey="none", note="mean over networks",
+    )  # fmt: skip
 
 
 def falls_before_the_last(tables: Tables) -> list[Found]:
@@ -160,16 +159,12 @@ FIGURES = {
     "collapse-loss": Drawing(
         "Loss over the optimum, its penalty, and the scatter that is left",
         "Above: how far the loss is over the optimum of free features with the same last penalty, of grown networks, "
-        "of networks trained from scratch, and of one whose hidden weights are 0. "
-        "Middle: the penalty of the blocks, a line a network, with the order that the proof bounds it by, drawn "
-        "through the last depth. "
-        "Below: NC1 split into scatter that the last layer sees (in its row space) and scatter that it does not. "
-        "Study `{study}`; squared error is left out.",
+        "of networks trained from scratch, and of one whose hidden weights are 0. Middle: the penalty of the blocks, a "
+        "line a network, with the order that the proof bounds it by, drawn through the last depth. Below: NC1 split "
+        "into scatter that the last layer sees (in its row space) and scatter that it does not. Study `{study}`; "
+        "squared error is left out.",
         losses_against_depth,
-        seen=Sentence(
-            "The slope of log₁₀ of the loss over free features on log₁₀ L is {slope}.",
-            {"slope": at("collapse-loss-falls", value="excess")},
-        ),
+        seen="The slope of log₁₀ of the loss over free features on log₁₀ L is {falls(value=excess)}.",
         differs="Not in the paper; the penalty's cost is what its proofs bound.",
     ),
     "collapse-layers": Drawing(
@@ -177,10 +172,7 @@ FIGURES = {
         "log₁₀ NC1 of the features after every layer, from the first (0) to the last (1), for each depth (study "
         "`{study}`).",
         collapse_by_layer,
-        seen=Sentence(
-            "One layer before the last the slope of log₁₀ NC1 on log₁₀ L is {slope}.",
-            {"slope": at("collapse-layers-before-last", before=1)},
-        ),
+        seen="One layer before the last the slope of log₁₀ NC1 on log₁₀ L is {before-last(before=1)}.",
         differs="Not in the paper, which remarks that the last layers collapse too.",
     ),
 }

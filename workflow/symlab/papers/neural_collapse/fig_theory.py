@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.neural_collapse.evidence import derived_claim
-from symlab.plotting.style import Look, Style, ordered_colors, palette
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import Axes, Figure, Look, Style, ordered_colors, palette
 from symlab.plotting.units import draw_units
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Measurement, Tables, at_least, at_most, below, between, slope
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, facets, labelled
@@ -27,8 +26,6 @@ CLASS_SPACE = "class space"
 SMALL, LARGE = 0.05, 0.2
 """Largest perturbation that counts as small, least that counts as large."""
 CONTROL = "RN2 constant"
-HALF = 0.5
-"""The share of what the control leaves up to which a perturbation counts as removed."""
 EQUAL = 1e-3
 """Relative difference of losses that counts as none."""
 SEEN = ", seen"
@@ -59,10 +56,8 @@ def lemma_and_example(tables: Tables, style: Style) -> Figure:
 
 def worst_of_loss(tables: Tables, values: tuple[str, ...], less: float = 0.0) -> list[Found]:
     """The largest of some values (less a number) of all starts, a case a loss."""
-    table = tables[FREE]
-    worst = (table[list(values)] - less).abs().max(axis=1, skipna=False)
-    name = lambda key: key["loss"].replace("_", " ")  # noqa: E731
-    return cases(table.assign(worst=worst), "worst", by=["loss"], name=name).of_all(np.max)
+    worst = (tables[FREE].set_index(["loss", "seed"])[list(values)] - less).abs().max(axis=1, skipna=False)
+    return cases(worst, by=["loss"], name=lambda key: key["loss"].replace("_", " ")).of_all(np.max)
 
 
 def collapsed_at_optimum(tables: Tables) -> list[Found]:
@@ -100,13 +95,13 @@ def left_of_perturbation(tables: Tables, style: Style) -> Figure:
     table = table.assign(label=table["L"].map("L = {}".format))
     seen = table[table["placement"] == CLASS_SPACE]
     rows = pd.concat([table, seen.assign(left=seen["seen"], label=seen["label"] + SEEN)])
-    of_grid: dict[str, Any] = {
-        "axes": labelled(r"$\epsilon$", "NC1 out / in", "xy", xticks=sorted(table["eps"].unique())),
-        "more": lambda axis, _: axis.axhline(1, color="0.5", linestyle="--", linewidth=0.8),
-        "rows_named": [f"E in {place}" for place in dict.fromkeys(table["placement"])],
-        "note": f"mean ± std of {table['seed'].nunique()} networks; dotted: what the last layer sees",
-    }
-    return facets(rows, "eps", "left", looks, row="placement", column="scheme", draw=_draw, height=1.9, **of_grid)
+    return facets(
+        rows, "eps", "left", looks, row="placement", column="scheme", draw=_draw, height=1.9,
+        axes=labelled(r"$\epsilon$", "NC1 out / in", "xy", xticks=sorted(table["eps"].unique())),
+        more=lambda axis, _: axis.axhline(1, color="0.5", linestyle="--", linewidth=0.8),
+        rows_named=[f"E in {place}" for place in dict.fromkeys(table["placement"])],
+        note=f"mean ± std of {table['seed'].nunique()} networks; dotted: what the last layer sees",
+    )  # fmt: skip
 
 
 def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
@@ -114,7 +109,7 @@ def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str
         means = np.exp(np.log(rows[y]).groupby(rows[x]).mean())
         axis.plot(means.index, means, color=look.color, linestyle=":", marker="", linewidth=0.9)
     else:
-        draw_units(axis, rows, x, y, look, label, unit=("seed",), band=False)
+        draw_units(axis, rows, x, y, look, label, band=False)
 
 
 def _cases(rows: pd.DataFrame, value: str, schemes: Sequence[str], more: str = "") -> Cases:
@@ -161,10 +156,7 @@ FIGURES = {
         "space of the classes, or in other dimensions. Networks begin at the optimum of those without branches, with "
         "branches of a hundredth of random weights. Dotted: the part of NC1 in the last layer's row space.",
         left_of_perturbation,
-        seen=Sentence(
-            "Of large perturbations the deepest networks leave {share} of what the control leaves.",
-            {"share": at("collapse-perturbed-leaves")},
-        ),
+        seen="Of large perturbations the deepest networks leave {leaves} of what the control leaves.",
         differs="The paper describes these inputs and does not train on them.",
     ),
     "collapse-lemmas": Drawing(
@@ -173,10 +165,7 @@ FIGURES = {
         "(study `{study}`). Right: least squared weights with which residual networks of one dimension multiply by e, "
         "trained, and in closed form: L (e^(1/L) − 1)² with one layer a block, 2 L (e^(1/L) − 1) with two.",
         lemma_and_example,
-        seen=Sentence(
-            "The slope of the squared weights on the depth is {one} with one layer and {two} with two.",
-            {"one": at("collapse-lemmas-one"), "two": at("collapse-lemmas-two")},
-        ),
+        seen="The slope of the squared weights on the depth is {one} with one layer and {two} with two.",
         differs="The paper proves the one and counts the other; of two layers it counts one matrix.",
     ),
 }
@@ -217,7 +206,7 @@ CLAIMS = {
         statement="Where theorems let deep networks collapse, they remove a perturbation that the control leaves",
         quantity=f"NC1 of the last features over that of the first, ε ≥ {LARGE:g}, mean over networks, over that of "
         f"{CONTROL}, or over 1 where that is less",
-        bound=at_most(HALF),
+        bound=at_most(0.5),
         origin="ours",
         reason="Theorems 4.3 and 4.6 with squared error let scatter vanish from first to last layer; half of what the "
         "control leaves is removal that no scheme which leaves a perturbation as it is can show.",

@@ -15,7 +15,7 @@ from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Bound, Claim, Found, Tables, above, at_most, between, slope
 from symlab.study.curves import Curve, measure_each, neighbours
 from symlab.study.facets import Panel, assign_looks, labelled
-from symlab.study.tables import need
+from symlab.study.tables import need, some
 
 TABLE, RUNS = "widths_barriers.csv", "widths_runs.csv"
 TEACHER = ["M", "d"]
@@ -42,9 +42,8 @@ def above_first_teacher(tables: Tables, style: Style) -> Figure:
 def above_each_teacher(tables: Tables, style: Style) -> Figure:
     table = need(tables, TABLE)
     if len(table[TEACHER].drop_duplicates()) < 2:
-        raise UserError(
-            f"{drawing.key_of(table, 'widths')} has one teacher (M, d) only; make it a list of grids with other M, d."
-        )
+        key = drawing.key_of(table, "widths")
+        raise UserError(f"{key} has one teacher (M, d) only; make it a list of grids with other M, d.")
     return draw_by_teacher(table, style)
 
 
@@ -57,9 +56,8 @@ def draw_by_teacher(table: pd.DataFrame, style: Style, *beside: Any) -> Figure:
     rows = rows[~(rows["m"] > rows["widest"])]
     if rows.empty or (few := rows.groupby(TEACHER)["m"].nunique()).min() < 3:
         M, d = table[TEACHER].iloc[0] if rows.empty else few.idxmin()
-        raise UserError(
-            f"{drawing.key_of(table, 'widths')} needs at least three widths m above M = {M} (with d = {d})."
-        )
+        key = drawing.key_of(table, "widths")
+        raise UserError(f"{key} needs at least three widths m above M = {M} (with d = {d}).")
     return drawing.draw_barriers(rows, "m", TEACHER, "widths", style, *beside, sharey="none" if beside else True)
 
 
@@ -73,15 +71,12 @@ def _draw_rate(rows: pd.DataFrame, axis: Axes) -> None:
 def below_and_above(tables: Tables, style: Style) -> Figure:
     table = need(tables, TABLE)
     rows = students.trained(table)
-    sides = rows.assign(below=rows["m"] < rows["M"], above=rows["m"] > rows["M"])
-    sides = sides.groupby(["M", "d"], sort=False)[["below", "above"]].any().all(axis=1)
-    if not sides.any():
-        raise UserError(
-            f"{drawing.key_of(table, 'widths')} needs trained runs at widths m below and above M; extend m, set runs."
-        )
-    M, d = sides.idxmax()
-    rows = rows[(rows["M"] == M) & (rows["d"] == d)]
-    return drawing.draw_barriers(rows, "m", ["M", "d"], "widths", style, only_matched=True, marks=(1, 2))
+    side = np.sign(rows["m"] - rows["M"]).replace(0, np.nan)
+    both = side.groupby([rows[name] for name in TEACHER], sort=False).transform("nunique") == 2
+    key = drawing.key_of(table, "widths")
+    rows = some(rows[both], f"{key} needs trained runs at widths m below and above M; extend m, set runs.")
+    first = rows[(rows[TEACHER] == rows[TEACHER].iloc[0]).all(axis=1)]
+    return drawing.draw_barriers(first, "m", TEACHER, "widths", style, only_matched=True, marks=(1, 2))
 
 
 FIGURES = {
@@ -94,18 +89,13 @@ FIGURES = {
         "their matched barrier by M against the rate of Theorem 6. Pairs with a run that diverged or ended with a loss "
         "above 1e-5 are not drawn.",
         above_first_teacher,
-        Sentence(
-            "The matched barrier is largest at a width of {peaks} M.", {"peaks": at("permutation-2-peak-at-2M", M=6)}
-        ),
+        "The matched barrier is largest at a width of {peak-at-2M(M=6)} M.",
         "The paper shows one matching and no wide samples; it calls its trained students SGD solutions.",
     ),
     "permutation-10": Drawing(
         "Barrier between students against width, by teacher",
-        "Loss barrier on the straight line between two students of m neurons against m, a panel for each teacher of M "
-        "neurons in d dimensions: of students trained by gradient descent (GD) or online SGD, and of uniform samples "
-        "of the global minima, as they are (direct) and matched by type and rank (Algorithm 1) or by linear "
-        "assignment. Samples are shown up to the widest trained students. Pairs with a run that diverged or ended with "
-        "a loss above 1e-5 are not drawn.",
+        "As Figure 2, a panel for each teacher of M neurons in d dimensions. Samples are shown up to the widest "
+        "trained students.",
         above_each_teacher,
         Sentence("The matched barrier is largest at a width of {peaks} M.", {"peaks": at("permutation-2-peak-at-2M")}),
         "The paper has 20 pairs up to m = 6M; wide students of M = 30 have fewer or none here, since the time of a "
@@ -247,12 +237,13 @@ EVEN = (
 
 
 def left_below_M(tables: Tables) -> list[Found]:
+    rows = students.trained(students.matched(tables[TABLE])).query("ratio < 1")
+    found, lacking = students.mean_barriers(rows), "needs trained students narrower than their teacher"
+
     def lacks(curve: Curve) -> str:
         return f"{curve.case}: needs three widths below M" if len(curve.places) < 3 else ""
 
-    rows = students.trained(students.matched(tables[TABLE])).query("ratio < 1")
-    lacking = "needs trained students narrower than their teacher"
-    return measure_each(students.mean_barriers(rows), students.last_over_top, lacking, lacks)
+    return measure_each(found, students.last_over_top, lacking, lacks)
 
 
 _claim = partial(Claim, owner="paper", origin="pilot", tables=(TABLE,), also=("permutation-10",))

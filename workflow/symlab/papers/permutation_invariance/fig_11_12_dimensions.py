@@ -77,10 +77,7 @@ FIGURES = {
     ),
     "permutation-12": Drawing(
         "Barrier between students by teacher width",
-        "Loss barrier between students against their width in units of the teacher's, m/M, a panel for each M, at one "
-        "input dimension d: of trained students (GD) and of uniform samples of the global minima, as they are (direct) "
-        "and matched by type and rank (Algorithm 1) or by linear assignment. Pairs with a run that diverged or ended "
-        "with a loss above 1e-5 are not drawn.",
+        "As Figure 11, at one input dimension d, against the width in units of the teacher's, m/M, a panel for each M.",
         by_teacher_width,
         seen="From one M to the next, barriers at m = 2M grow at least by a factor of {growth}.",
         differs="The paper's axis is m, and its caption says d where it means M.",

@@ -7,7 +7,7 @@ import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import LAYERS, NETWORK, at_drop, by_depth, by_network
 from symlab.plotting.style import PAGE, Figure, Look, Style, palette
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_least, below, share_of
 from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows, labelled
 from symlab.study.tables import need, some
@@ -17,8 +17,6 @@ VALUES = [f"s{place}" for place in range(1, 11)]
 NAMES, OTHERS = {"s1": "$s_1$", "s2": "$s_2$"}, "$s_3$ to $s_{10}$"
 LEFT = 0.1
 """Drop of the loss at which the first saddle is left."""
-DOMINANT = 0.5
-"""Second over first singular value below which the first dominates: it is twice as large."""
 STEPS = "gradients"
 
 
@@ -104,11 +102,8 @@ FIGURES = {
         "Training loss, (b, c) the ten largest singular values of each layer of one network, after the first escape "
         "and at the end of its run.",
         two_escapes,
-        seen=Sentence(
-            "After the first escape the second singular value of the last layer is {last} of the first, of the first "
-            "layer {first}.",
-            {"first": at("saddle-1-one-value", L=6, layer=1), "last": at("saddle-1-one-value", L=6, layer=6)},
-        ),
+        seen="After the first escape the second singular value of the last layer is {one-value(L=6, layer=6)} of the "
+        "first, of the first layer {one-value(L=6, layer=1)}.",
         differs="The paper trains by SGD for 1000 epochs; here networks follow gradient flow. Singular values are of "
         "the first network; the claim on a second one is of those networks, of depths 4 and 6, that left the second "
         "plateau within their run.",
@@ -134,10 +129,7 @@ FIGURES = {
         "neuron for the cost's gradient at the plateau, which is what would leave if new neurons of small weights "
         "stood beside the network.",
         predicted_and_gained,
-        seen=Sentence(
-            "The first layer's gain has a cosine of {three} to the new neuron at depth 3.",
-            {"three": at("saddle-next-neuron", L=3)},
-        ),
+        seen="The first layer's gain has a cosine of {neuron(L=3)} to the new neuron at depth 3.",
         differs="Not in the paper, which conjectures that saddles of growing bottleneck rank follow (Section 5).",
     ),
 }
@@ -145,16 +137,14 @@ FIGURES = {
 
 def second_after_escape(tables: Tables) -> list[Found]:
     rows = after_escape(farthest(tables[LAYERS], 6))
-    return by_network(rows[rows["layer"] > 0], "second", "layer").means() if len(rows) else [LACKS]
+    return by_network(rows[rows["layer"] > 0], "second", "layer").means() or [LACKS]
 
 
 def deeper_layers_less_spread(tables: Tables) -> list[Found]:
     """Mean A of dW_4 and dW_5 minus that of dW_2 and dW_3 after the first escape, networks of depth 6."""
     rows = after_escape(farthest(tables[LAYERS], 6))
-    if rows.empty:
-        return [LACKS]
     deep, shallow = (by_network(rows[rows["layer"].isin(layers)], "A_change") for layers in ((4, 5), (2, 3)))
-    return (deep - shallow).means()
+    return (deep - shallow).means() or [LACKS]
 
 
 def second_gained(tables: Tables) -> list[Found]:
@@ -215,7 +205,7 @@ CLAIMS = {
     "saddle-1-one-value": _claim(
         statement="After the first escape one singular value dominates every layer",
         quantity="second over first singular value, mean over networks of depth 6",
-        bound=below(DOMINANT),
+        bound=below(0.5),
         reason="The paper sees a single dominant singular value in every layer; what dominates is twice as large.",
         measure=second_after_escape,
     ),

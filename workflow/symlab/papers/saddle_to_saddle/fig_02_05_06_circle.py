@@ -9,7 +9,7 @@ import pandas as pd
 
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW
 from symlab.plotting.style import COLUMN, Axes, Figure, Look, Style, palette, panels
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Bound, Claim, Found, Tables, above, below, exact_value, share_of, value_of_all
 from symlab.study.facets import Panel, draw_grid, draw_rows
@@ -124,17 +124,12 @@ def _draw_limits(axis: Axes) -> None:
 FIGURES = {
     "saddle-2": Drawing(
         "Escape directions on the circle",
-        """\
-Left: eight inputs on the unit circle, coloured by the gradient of the cost at output 0. Centre: speed -L0 along
-projected gradient descent on the sphere |θ|² = 3 from random starts, networks of depth 3. Right: share of the runs that
-end faster than any network of one neuron a layer, √2 - 1, against the width.
-""",
+        "Left: eight inputs on the unit circle, coloured by the gradient of the cost at output 0. Centre: speed -L0 "
+        "along projected gradient descent on the sphere |θ|² = 3 from random starts, networks of depth 3. Right: share "
+        "of the runs that end faster than any network of one neuron a layer, √2 - 1, against the width.",
         circle,
-        seen=Sentence(
-            "The share of runs faster than one neuron is {four:%} at width 4, {eight:%} at width 8 and {most:%} at "
-            "width 32.",
-            {name: at("saddle-2-wide", width=width) for name, width in (("four", 4), ("eight", 8), ("most", 32))},
-        ),
+        seen="The share of runs faster than one neuron is {wide(width=4):%} at width 4, {wide(width=8):%} at width 8 "
+        "and {wide(width=32):%} at width 32.",
         differs="The paper names neither the width of the centre panel nor the number of runs; the width nearest to a "
         "share of one half is shown. The limit 1/2 is certified here by linear programs; the paper doubts that "
         "there is a faster direction and leaves it open.",

@@ -7,7 +7,7 @@ import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import EVENTS, LAYERS, SMALL, at_drop, by_network, escaped, largest, small
 from symlab.plotting.style import PAGE, Axes, Figure, Look, Shared, Style
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, above, at_least, below, between
 from symlab.study.facets import Panel, assign_looks, draw_grid
@@ -65,11 +65,8 @@ FIGURES = {
         "singular value, of the layer where that is largest, and the speed of their direction as a multiple of the "
         "fastest neuron's.",
         phase_diagram,
-        seen=Sentence(
-            "From weights of standard deviation 0.0001, the second singular value is at most {rank} of the first at "
-            "depth 6 in any layer, and the distance from an escape direction {residual}.",
-            {"rank": at("saddle-ladder-rank", L=6, std=1e-4), "residual": at("saddle-ladder-direction", L=6, std=1e-4)},
-        ),
+        seen="From weights of standard deviation 0.0001, the second singular value is at most {rank(L=6, std=1e-4)} of "
+        "the first at depth 6 in any layer, and the distance from an escape direction {direction(L=6, std=1e-4)}.",
         differs="Not in the paper, which says that both small weights and depth are needed (Section 5).",
     ),
     "saddle-controls": Drawing(
@@ -77,10 +74,8 @@ FIGURES = {
         "Second over first singular value at a drop of the loss of 1 %, of the layer where it is largest, of linear "
         "and of ReLU networks of the study `{study}`.",
         linear_beside_relu,
-        seen=Sentence(
-            "In linear networks of depth 3 the second singular value falls as the power {power} of the initial scale.",
-            {"power": at("saddle-controls-rank", L=3)},
-        ),
+        seen="In linear networks of depth 3 the second singular value falls as the power {rank(L=3)} of the initial "
+        "scale.",
         differs="Not in the paper, which says that linear networks need small initial weights alone, and ReLU networks "
         "depth besides, without a run of linear ones.",
     ),

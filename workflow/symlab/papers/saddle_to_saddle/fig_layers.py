@@ -9,7 +9,7 @@ import pandas as pd
 from symlab.papers.saddle_to_saddle import escapes
 from symlab.papers.saddle_to_saddle.escapes import EVENTS, LAYERS, NETWORK, at_drop, by_network, descents, escaped
 from symlab.plotting.style import COLUMN, PAGE, Axes, Figure, Look, Style, legend, palette, panels
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, below
 from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows, facets, labelled
@@ -101,10 +101,7 @@ def losses(tables: Tables) -> pd.DataFrame:
     of_layers["term"] = of_layers["term"].str.removeprefix("lost_")
     output = events.rename(columns={"lost_output": "lost"}).assign(term="output", layer=events["L"] + 1)
     # A layer has the terms that belong to it: none has relu after the outputs.
-    belongs = {"norms": (1, 0), "rank": (0, 1), "cut": (1, 1), "alignment": (1, 0)}
-    first, above = (
-        of_layers["term"].map({term: ends[place] for term, ends in belongs.items()}).astype(int) for place in (0, 1)
-    )
+    first, above = of_layers["term"].ne("rank").astype(int), of_layers["term"].isin(["rank", "cut"])
     of_layers = of_layers[of_layers["layer"].between(first, of_layers["L"] - above)]
     return pd.concat([of_layers, output[[*NETWORK, "term", "layer", "lost"]]], ignore_index=True)
 
@@ -137,10 +134,8 @@ FIGURES = {
         "change of the weights; B, of the activations) and from linear (D: the share that relu cuts), at the start "
         "and when the loss has dropped by 1 %.",
         ratios_by_layer,
-        seen=Sentence(
-            "Until the loss has dropped by 1 %, B falls to {B1} of its value at the start in layer 1, D to {D1}.",
-            {"B1": at("saddle-ratios-first", ratio="B"), "D1": at("saddle-ratios-first", ratio="D")},
-        ),
+        seen="Until the loss has dropped by 1 %, B falls to {first(ratio=B)} of its value at the start in layer 1, D to"
+        " {first(ratio=D)}.",
         differs="Not in the paper, whose Theorem 3.1 bounds these ratios; on the circle the "
         "bound says nothing below 1420 layers.",
     ),
@@ -161,10 +156,8 @@ FIGURES = {
         "E, against the norm of E; dashed, where finite, the bound of Proposition 3.3. Values at the grey line are 0 "
         "up to rounding.",
         ratios_against_noise,
-        seen=Sentence(
-            "With noise of 0.4 times the norm of the rank-one part, weights are {A} beyond rank one, activations {B}.",
-            {ratio: at("saddle-prop3.3-exact", ratio=ratio, noise=0.4) for ratio in "AB"},
-        ),
+        seen="With noise of 0.4 times the norm of the rank-one part, weights are {exact(ratio=A, noise=0.4)} beyond "
+        "rank one, activations {exact(ratio=B, noise=0.4)}.",
         differs="Not in the paper, which proves the bound and conjectures exact rank one in most layers.",
     ),
 }
@@ -200,22 +193,15 @@ def lost_in_deep_layers(tables: Tables) -> list[Found]:
     rows = losses(tables)
     rows = rows[rows["L"] == 6]
     inner = rows["term"].isin(["rank", "cut", "alignment"]) & (rows["layer"] >= DEEP)
-    sums = [
-        of.groupby(NETWORK)["lost"].agg(lambda lost: lost.sum(skipna=False)).reset_index() for of in (rows[inner], rows)
-    ]
-    deep, whole = (by_network(each, "lost") for each in sums)
+    deep, whole = (by_network(of, "lost", several="sum") for of in (rows[inner], rows))
     return (deep / whole).means() or ["needs networks of depth 6 from small weights"]
 
 
 def beyond_rank_one(tables: Tables) -> list[Found]:
     """The largest A and B over layers, the worst of all draws, a case a norm of the noise below 1."""
-    rows = tables[NEAR][lambda each: each["noise"] < 1]
-    found: list[Found] = []
-    for ratio in "AB":
-        values = rows.assign(value=largest_ratio(rows, ratio))
-        name = f"{ratio}, noise {{noise:g}}"
-        found += cases(values.assign(ratio=ratio), "value", ("ratio", "noise"), "seed", name).of_all(np.max)
-    return found
+    rows = tables[NEAR].query("noise < 1")
+    both = pd.concat([rows.assign(ratio=ratio, value=largest_ratio(rows, ratio)) for ratio in "AB"])
+    return cases(both, "value", ("ratio", "noise"), "seed", "{ratio}, noise {noise:g}").of_all(np.max)
 
 
 CLAIMS = {

@@ -1,6 +1,6 @@
 """Polygons: their speed limits, greater depths, and how failures vanish with the width."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -9,10 +9,9 @@ import pandas as pd
 
 from symlab.papers.saddle_to_saddle.fig_02_05_06_circle import successes
 from symlab.plotting.style import COLUMN, Axes, Figure, Look, Style, legend, line_entry, palette, panels, set_ticks
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import cases, cases_of
 from symlab.study.claim import (
-    Case,
     Claim,
     Found,
     Measurement,
@@ -84,8 +83,8 @@ def speed_against_depth(tables: Tables, style: Style) -> Figure:
 
 def starts(tables: Tables) -> pd.DataFrame:
     """The first runs of every depth on the circle."""
-    runs = need(tables, RUNS)
-    return runs[(runs["N"] == 8) & (runs["width"] == WIDTH) & (runs["run"] < STARTS)]
+    runs = need(tables, RUNS).query("N == 8 and width == @WIDTH and run < @STARTS")
+    return runs.sort_values("L", kind="stable")
 
 
 def limits_on_circle(tables: Tables) -> pd.Series:
@@ -96,10 +95,6 @@ def limits_on_circle(tables: Tables) -> pd.Series:
     """
     limits = need(tables, LIMITS)
     return some(limits[limits["N"] == 8], "it needs the circle: add 8 to saddle_escape.polygons.N.").iloc[0]
-
-
-def _by_depth(runs: pd.DataFrame) -> list[tuple[Case, pd.DataFrame]]:
-    return cases_of(runs.sort_values("L", kind="stable"), ["L"], "depth {L}")
 
 
 def lifted_speeds(tables: Tables) -> pd.Series:
@@ -145,7 +140,7 @@ def failures_against_width(tables: Tables, style: Style) -> Figure:
     return figure
 
 
-def by_polygon(runs: pd.DataFrame) -> list[tuple[Case, pd.DataFrame]]:
+def by_polygon(runs: pd.DataFrame) -> Sequence[tuple[str, pd.DataFrame]]:
     """``hits`` of ``n`` by width for each N at depth 3, from the narrowest with a success on, where those are three."""
     counted = [
         (case, successes(rows))
@@ -202,10 +197,7 @@ FIGURES = {
         "fastest of all descents from random starts. With N = 6 or 10 corners one neuron cannot leave the origin to "
         "first order at all, and deeper networks can.",
         speeds_by_polygon,
-        seen=Sentence(
-            "The fastest run of depth 3 reaches {six} of the certified limit on the hexagon.",
-            {"six": at("saddle-polygons-reached", N=6)},
-        ),
+        seen="The fastest run of depth 3 reaches {reached(N=6)} of the certified limit on the hexagon.",
         differs="Not in the paper, which has N = 8 alone.",
     ),
     "saddle-depths": Drawing(
@@ -233,14 +225,13 @@ FIGURES = {
 def reach_certified(tables: Tables) -> list[Found]:
     """Fastest run of depth 3 over the certified limit, a case a polygon."""
     runs = tables[RUNS].query("L == 3").merge(tables[LIMITS], on="N")
-    relative = runs.assign(relative=runs["speed"] / runs["certified"])
-    return cases(relative, "relative", ("N",), ("width", "run"), "N = {N}").of_all(np.max) or ["needs depth 3"]
+    return cases(runs, "speed / certified", ("N",), ("width", "run"), "N = {N}").of_all(np.max) or ["needs depth 3"]
 
 
 def reach_lifted_speed(tables: Tables) -> list[Found]:
     """Fastest start over the lifted speed, a case a depth above 3."""
     lifted, found = lifted_speeds(tables), []
-    for case, rows in _by_depth(starts(tables)):
+    for case, rows in cases_of(starts(tables), ["L"], "depth {L}"):
         L, speeds = case.key["L"], rows["speed"]
         if L > 3 and L in lifted:
             fast = int((speeds > REACHED * lifted[L]).sum())
@@ -268,7 +259,7 @@ def largest_second_value(tables: Tables) -> list[Found]:
     """
     runs, limit = starts(tables), limits_on_circle(tables)["certified"]
     found: list[Found] = []
-    for case, of_depth in _by_depth(runs[runs["L"] > 2]):
+    for case, of_depth in cases_of(runs[runs["L"] > 2], ["L"], "depth {L}"):
         fastest = of_depth.loc[of_depth["speed"].idxmax()]
         if fastest["speed"] > REACHED * limit:
             values = fastest[[f"second_{layer}" for layer in range(2, case.key["L"] + 1)]].to_numpy(dtype=float)
@@ -286,12 +277,9 @@ def exponential_rather_than_power(tables: Tables) -> list[Found]:
     for case, counts in by_polygon(tables[RUNS]):
         value, error = power_minus_exponential(counts)
         exponential, power = (fit_failures(counts, law) for law in LAWS)
-        told = (
-            f"{power.deviance:.3g} and {exponential.deviance:.3g} with {len(counts) - 2} degrees of freedom; "
-            f"{exponential.b:.3g} a neuron"
-        )
-        n = int(counts["n"].sum())
-        found.append(Measurement(value, n, None, case, told, error, "runs"))
+        told = f"{power.deviance:.3g} and {exponential.deviance:.3g} with {len(counts) - 2} degrees of freedom; "
+        told += f"{exponential.b:.3g} a neuron"
+        found.append(Measurement(value, int(counts["n"].sum()), None, case, told, error, "runs"))
     return found or ["needs three widths of one polygon with successes"]
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import ESCAPE, EVENTS, NETWORK, SMALL, by_depth, by_network, escaped, small
 from symlab.plotting.style import COLUMN, PAGE, Axes, Figure, Look, Style, line_entry, palette
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most, below, between
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, facets, labelled
@@ -102,10 +102,8 @@ FIGURES = {
         "runs of SGD: its s and its distance from an escape direction against the flow's, from the same initial "
         "weights, and that of descents at its rate with all samples a step.",
         escape_times,
-        seen=Sentence(
-            "Proposition 2.2 predicts {depth4} of the time that the escape takes at depth 4, and {depth6} at depth 6.",
-            {"depth4": at("saddle-time-growth", L=4), "depth6": at("saddle-time-growth", L=6)},
-        ),
+        seen="Proposition 2.2 predicts {growth(L=4)} of the time that the escape takes at depth 4, and {growth(L=6)} "
+        "at depth 6.",
         differs="Not in the paper, whose Proposition 2.2 lacks a factor L.",
     ),
     "saddle-speeds": Drawing(
@@ -115,19 +113,11 @@ FIGURES = {
         "of depth 2 exceeds and every deeper one can reach; dotted, where descents of one neuron end from random "
         "starts.",
         speeds_by_depth,
-        seen=Sentence(
-            "Trained networks leave at {three} of one neuron's speed at depth 3 and at {six} at depth 6.",
-            {"three": at("saddle-speeds-one-neuron", L=3), "six": at("saddle-speeds-one-neuron", L=6)},
-        ),
+        seen="Trained networks leave at {one-neuron(L=3)} of one neuron's speed at depth 3 and at {one-neuron(L=6)} "
+        "at depth 6.",
         differs="Not in the paper, which measures no speeds on images.",
     ),
 }
-
-
-def taken_over_predicted(tables: Tables) -> list[Found]:
-    """s that the escape takes over what Proposition 2.2 predicts, a case a depth and scale."""
-    rows = growth(tables[EVENTS])
-    return by_network(rows.assign(ratio=rows["predicted"] / rows["taken"]), "ratio", "std").means() or [LACKS]
 
 
 def delay_over_predicted(tables: Tables) -> list[Found]:
@@ -137,34 +127,20 @@ def delay_over_predicted(tables: Tables) -> list[Found]:
     smaller = rows.assign(decade=(rows["decade"] + 1).round(2))
     by = ["dataset", "L", "seed", "decade"]
     both = rows[[*by, "std", "s", "speed"]].merge(smaller[[*by, "s"]], on=by, suffixes=("", "_smaller"))
-    predicted = np.log(10) / (both["speed"] * both["L"] ** (1 - both["L"] / 2))
-    found = both.assign(ratio=(both["s_smaller"] - both["s"]) / predicted)
-    return by_network(found, "ratio", "std").means() or ["needs small initial scales that are ten times each other"]
-
-
-def sgd_over_flow(tables: Tables) -> list[Found]:
-    """s at which SGD has dropped the loss by 1 % over that of the flow from the same initial weights."""
-    rows = beside_flow(tables[EVENTS])
-    return by_network(rows.assign(ratio=rows["s"] / rows["s_flow"]), "ratio", "std").means() or NO_SGD
+    both["predicted"] = np.log(10) / (both["speed"] * both["L"] ** (1 - both["L"] / 2))
+    found = by_network(both, "(s_smaller - s) / predicted", "std").means()
+    return found or ["needs small initial scales that are ten times each other"]
 
 
 def over_printed_run(tables: Tables) -> list[Found]:
-    rows = escaped(tables[EVENTS])
-    rows = rows[(rows["L"] == 6) & (rows["width"] >= WIDTH)]
-    found = by_network(rows.assign(ratio=rows["s"] / RATE / STEPS), "ratio", "std").means()
+    rows = escaped(tables[EVENTS]).query("L == 6 and width >= @WIDTH")
+    found = by_network(rows, f"s / {RATE} / {STEPS}", "std").means()
     return found or [f"needs networks of depth 6 and width {WIDTH}"]
 
 
 LACKS = "needs networks from small weights"
 NO_SGD: list[Found] = ["needs runs of SGD"]
 _claim = partial(Claim, owner="ours", origin="ours", tables=(EVENTS,))
-
-
-def over_one_neuron(tables: Tables) -> list[Found]:
-    """Speed at the escape over that of one neuron, networks from small weights."""
-    rows = small(escaped(tables[EVENTS]))
-    relative = rows.assign(relative=rows["speed"] / rows["one_neuron"])
-    return by_network(relative, "relative", "std").means() or ["needs networks from small weights"]
 
 
 def sphere_over_one_neuron(tables: Tables) -> list[Found]:
@@ -183,7 +159,7 @@ CLAIMS = {
         bound=between(0.9, 1.1),
         owner="derived",
         reason="1 along an escape direction of the localized loss; a tenth is left for the full loss.",
-        measure=taken_over_predicted,
+        measure=lambda tables: by_network(growth(tables[EVENTS]), "predicted / taken", "std").means() or [LACKS],
     ),
     "saddle-time-scale": _claim(
         statement="The direction's way does not depend on the initial scale, which only delays the norm",
@@ -200,7 +176,7 @@ CLAIMS = {
         quantity="s at a drop of 1 % by SGD over that by the flow from the same initial weights, mean over networks",
         bound=between(0.9, 1.1),
         reason="The paper's theory is of gradient flow, its run of SGD; a tenth is what a reader would overlook.",
-        measure=sgd_over_flow,
+        measure=lambda tables: by_network(beside_flow(tables[EVENTS]), "s / s_flow", "std").means() or NO_SGD,
     ),
     "saddle-time-sgd-direction": _claim(
         statement="SGD at the paper's rate, too, leaves along an escape direction",
@@ -230,7 +206,9 @@ CLAIMS = {
         reason="The paper leaves open which direction training finds. Another program had 0.93 to 0.98 on the same "
         "digits.",
         tables=(EVENTS,),
-        measure=over_one_neuron,
+        measure=lambda tables: (
+            by_network(small(escaped(tables[EVENTS])), "speed / one_neuron", "std").means() or [LACKS]
+        ),
     ),
     "saddle-speeds-sphere": Claim(
         statement="On images no network is found that leaves faster than one neuron, however deep",

@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.settings import DRAWN, EQUAL, FACTORS, FISTA, ISTA, LABELS, PROXIMAL, PRUNED, UNEQUAL
-from symlab.plotting.style import Look, Style, ordered_colors, palette
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import Axes, Figure, Look, Style, ordered_colors, palette
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most, below
-from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, facets
+from symlab.study.facets import BARS, Panel, assign_looks, draw_grid, draw_rows, facets, labelled
 from symlab.study.tables import need
 
 RANKS = "mirror_factors.csv"
@@ -129,11 +128,10 @@ def _gap_against_steps(tables: Tables, style: Style) -> Figure:
     looks = {name: Look(palette(style)[place], line, "") for place, line, name in RUNS.values()}
     axes = {"xlabel": "step", "xscale": "log", "yscale": "log", "ylabel": "objective above the minimum"}
 
-    def close(axis: Axes, of: pd.DataFrame) -> None:
-        axis.axhline(CLOSE, color="0.7", linewidth=0.6)
-
-    drawn = partial(facets, means, "step", "gap", looks, column="problem", axes=axes, draw=draw_rows)
-    return drawn(title=lambda name: name.split(" of ")[0], options={"join": True}, more=close)
+    return facets(
+        means, "step", "gap", looks, column="problem", title=lambda name: name.split(" of ")[0], axes=axes,
+        draw=draw_rows, options={"join": True}, more=lambda axis, _: axis.axhline(CLOSE, color="0.7", linewidth=0.6),
+    )  # fmt: skip
 
 
 def _gap_of_factors(tables: Tables, part: float) -> Cases:
@@ -151,19 +149,18 @@ def left_of_gap(tables: Tables) -> list[Found]:
     return left.map(lambda of: of.groupby(level="seed").max()).means()
 
 
-def steps_to_gap(rows: pd.DataFrame) -> pd.DataFrame:
+def steps_to_gap(rows: pd.DataFrame) -> pd.Series:
     """log10 of the first measured step with a gap of at most 1e-4, infinite where there is none."""
     first = rows["step"].where(rows["gap"] <= CLOSE, np.inf).where(rows["gap"].notna())
     keys = [rows["problem"], rows["seed"], rows["strength"]]
-    least = first.groupby(keys, sort=False).agg(lambda steps: np.nan if steps.isna().any() else np.log10(steps.min()))
-    return least.rename("log").reset_index()
+    return first.groupby(keys, sort=False).agg(lambda steps: np.nan if steps.isna().any() else np.log10(steps.min()))
 
 
 def _slower_than_ista(tables: Tables) -> list[Found]:
     rows = tables[COURSE]
     rows = rows[(rows["start"] == UNEQUAL) & (rows["step"] > 0)]
     factors, ista = (
-        cases(steps_to_gap(rows[rows["method"] == name]), "log", ["problem"], ["strength", "seed"], "{problem}")
+        cases(steps_to_gap(rows[rows["method"] == name]), by=["problem"], unit=["strength", "seed"], name="{problem}")
         for name in (FACTORS, ISTA)
     )
     # The strengths of a seed share its draw: each seed counts once.
@@ -189,14 +186,10 @@ def _accuracy_against_share(tables: Tables, style: Style) -> Figure:
     rows = at_best_strength(tables)
     rows = rows.assign(label=rows["method"], zero=100 * rows["share"])
     looks = assign_looks([FACTORS, PROXIMAL, PRUNED], style)
-    axes = {"xlabel": "set to 0 in %", "ylabel": "test accuracy in %"}
-    options = {"unit": ("seed",), "band": False}
-    grid = [
-        Panel(of, "zero", "test", {**axes, "title": structure}, options=options)
-        for structure, of in rows.groupby("structure", sort=False)
-    ]
-    half = len(grid) if len(grid) <= 4 else -(-len(grid) // 2)
-    return draw_grid([grid[at : at + half] for at in range(0, len(grid), half)], looks, sharey=False)
+    axes = labelled("set to 0 in %", "test accuracy in %")
+    n = rows["structure"].nunique()
+    of_grid: dict[str, Any] = {"options": BARS, "most": n if n <= 4 else -(-n // 2), "sharey": False}
+    return facets(rows, "zero", "test", looks, column="structure", axes=axes, **of_grid)
 
 
 def _better_than(tables: Tables, method: str) -> list[Found]:
@@ -212,11 +205,10 @@ def repeated(tables: Tables) -> list[Found]:
     rows = rows[(rows["share"] == JUDGED) & ((rows["method"] != PRUNED) | (rows["strength"] == JUDGED))]
     if "repeat" not in rows or rows["repeat"].nunique() < 2:
         return ["needs sparse_networks with repeats of 2 or more"]
-    by, seed = ["structure", "method", "strength"], "seed"
-    runs = rows.groupby([*by, seed], sort=False)["test"]
+    by = ["structure", "method", "strength"]
+    runs = rows.groupby([*by, "seed"], sort=False)["test"]
     apart = runs.max(skipna=False) - runs.min(skipna=False)
-    name = "{structure}, {method}, {strength:g}"
-    return cases(apart.rename("apart").reset_index(), "apart", by, seed, name).of_all(np.max)
+    return cases(apart, by=by, name="{structure}, {method}, {strength:g}").of_all(np.max)
 
 
 FIGURES = {

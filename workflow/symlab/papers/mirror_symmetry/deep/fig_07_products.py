@@ -10,8 +10,7 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.deep.fig_03_06_homogeneity import LEVEL, NETWORK, permutation_test
-from symlab.plotting.style import PAGE, Look, Style, palette
-from symlab.plotting.types import Figure
+from symlab.plotting.style import PAGE, Figure, Look, Style, palette
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Measurement, Tables, above, at_least, at_most, below, between, exact_value
@@ -20,8 +19,6 @@ from symlab.study.tables import chance, last_epoch, need
 
 SIZES, PRUNED, HISTORY = "magnitudes.csv", "pruned.csv", "history.csv"
 MEMORY, TIMES = "mirror_memory.csv", "mirror_step_times.csv"
-PARTS = ("parameters", "gradients", "momentum", "activations")
-"""What a training step holds."""
 VANISHED = 1e-6  # The paper's threshold.
 LEAST = 0.5 * np.log(1 / VANISHED)
 """The budget below which decay alone takes no product of size 1 below 1e-6."""
@@ -103,11 +100,9 @@ def _training_and_vanishing(tables: Tables, style: Style) -> Figure:
     decay = shown_decay(tables)
     kinds = PLAIN, PRODUCTS, ROWS, PROXIMAL, WEIGHTS
 
-    def at_decay(name: str) -> pd.DataFrame:
-        rows = of_kind(tables, name, *kinds)
-        return rows[rows["weight_decay"] == decay].assign(label=lambda of: of["trained_as"].replace(NAMES))
-
-    history, sizes, cut = map(at_decay, (HISTORY, SIZES, PRUNED))
+    of_kinds = (of_kind(tables, name, *kinds) for name in (HISTORY, SIZES, PRUNED))
+    at_decay = (rows[rows["weight_decay"] == decay] for rows in of_kinds)
+    history, sizes, cut = (rows.assign(label=rows["trained_as"].replace(NAMES)) for rows in at_decay)
     names = [name for kind in kinds if (name := NAMES.get(kind, kind)) in set(sizes["label"])]
     colors = dict(zip(names, palette(style), strict=False))
     looks = {name: Look(color, "-", "") for name, color in colors.items()}
@@ -115,17 +110,16 @@ def _training_and_vanishing(tables: Tables, style: Style) -> Figure:
     train = history.assign(label=history["label"] + ", training", accuracy=100 * history["train_accuracy"])
     both = pd.concat([history.assign(accuracy=100 * history["val_accuracy"]), train])
     sizes = sizes[np.isclose(sizes["threshold"], VANISHED)]
-    options = {"unit": NETWORK}
     low = min(float(history["val_accuracy"].quantile(0.1)) * 100, 90) - 1
     trained = {"xlabel": "epoch", "ylabel": "accuracy in %", "ylim": (low, 100.5)}
     small = {"xlabel": "epoch", "ylabel": "share below 1e-6", "ylim": (-0.02, 1)}
     pruned = {"xlabel": "share set to 0", "ylabel": "test accuracy in %"}
-    panels = [
-        Panel(both, "epoch", "accuracy", trained, options=options),
-        Panel(sizes, "epoch", "share", small, options=options),
-        Panel(cut[cut["threshold"].isna()], "share", "accuracy", pruned, options=options),
+    grid = [
+        Panel(both, "epoch", "accuracy", trained),
+        Panel(sizes, "epoch", "share", small),
+        Panel(cut[cut["threshold"].isna()], "share", "accuracy", pruned),
     ]
-    return draw_grid([panels], looks, sharex=False, sharey=False, width=PAGE, height=2.0, note=f"decay {decay:g}")
+    return draw_grid([grid], looks, sharex=False, sharey=False, width=PAGE, height=2.0, note=f"decay {decay:g}")
 
 
 FIGURES = {
@@ -161,9 +155,8 @@ def vanished_share(tables: Tables) -> list[Found]:
     """Of products' parameters, over networks that learned; a case a decay whose budget is enough for it."""
     rows = vanished(tables, PRODUCTS)
     rows = rows[rows["budget"] >= LEAST].sort_values("weight_decay")
-    return opened(rows, "share", KEY, _name).means() or [
-        f"no networks of products with a budget of decay of {LEAST:.2g} or more"
-    ]
+    found = opened(rows, "share", KEY, _name).means()
+    return found or [f"no networks of products with a budget of decay of {LEAST:.2g} or more"]
 
 
 def accuracy_gap(kinds: Sequence[str], base: str, lacks: str, tables: Tables) -> list[Found]:
@@ -187,7 +180,7 @@ def forget_less_often(tables: Tables) -> list[Found]:
     best, last = of_network.agg(lambda of: of.max(skipna=False)), of_network.agg(lambda of: of.iloc[-1])
     never = best < LEARNED
     forgot = (last < LEARNED).astype(float).where(best.notna() & last.notna())[~never]
-    networks = cases(forgot.rename("forgot").reset_index(), "forgot", KEY, NETWORK, _name)
+    networks = cases(forgot, by=KEY, unit=NETWORK, name=_name)
     told = f"; {never.sum()} of {len(never)} never learned and are left out"
     found: list[Found] = [replace(each, detail=each.detail + told) for each in _more_often(networks, PRODUCTS, WEIGHTS)]
     return found or ["needs two hadamard variants of one decay that learn, one with recipe.decay_bias: false"]
@@ -250,7 +243,8 @@ def _lost_at(curve: pd.DataFrame, share: float) -> float:
 
 def memory_ratio(tables: Tables, batch: int | None) -> list[Found]:
     """Bytes of products over those of vanilla networks at a batch size, or the largest."""
-    rows = tables[MEMORY].set_index(["batch", "scheme"])[list(PARTS)].sum(axis=1, skipna=False).unstack("scheme")
+    held = tables[MEMORY].set_index(["batch", "scheme"])
+    rows = held[["parameters", "gradients", "momentum", "activations"]].sum(axis=1, skipna=False).unstack("scheme")
     if not {"hadamard", "standard"} <= set(rows):
         return ["needs products and vanilla networks"]
     ratios = rows["hadamard"] / rows["standard"]

@@ -6,23 +6,14 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from symlab.papers.mirror_symmetry.deep import fig_07_products as products
 from symlab.papers.mirror_symmetry.deep.fig_03_06_homogeneity import NETWORK, TABLE
-from symlab.papers.mirror_symmetry.deep.fig_07_products import (
-    LEAST,
-    PLAIN,
-    PRODUCTS,
-    PRUNED,
-    SIZES,
-    VANISHED,
-    opened,
-    that_learned,
-)
-from symlab.plotting.style import Look, Style, palette
-from symlab.plotting.types import Axes, Figure
+from symlab.papers.mirror_symmetry.deep.fig_07_products import LEAST, PLAIN, PRODUCTS, SIZES, VANISHED
+from symlab.plotting.style import Axes, Figure, Look, Style, palette
 from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most, below
-from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
+from symlab.study.facets import BARS, Panel, assign_looks, draw_grid, draw_rows, labelled
 from symlab.study.tables import last_epoch, need
 
 PAIRS = "neuron_pairs.csv"
@@ -58,17 +49,12 @@ def _merging_and_symmetry(tables: Tables, style: Style) -> Figure:
         axis.axhline(0, color="0.7", linewidth=0.6)
         axis.set_yscale("symlog", linthresh=1e-3)
 
-    def of_networks(y: str, name: str) -> Panel:
-        axes = {"xlabel": "σ_F of fixed weights", "ylabel": name}
-        return Panel(rows, "sigma_F", y, axes, options={"unit": NETWORK, "band": False}, more=scale)
-
-    def of_pairs(y: str, name: str) -> Panel:
-        axes = {"xlabel": "distance of the pair's weights", "ylabel": name}
-        return Panel(pairs, "distance", y, axes, draw_rows, more=zero)
-
+    networks = {"positive": "share of correlated pairs", "closest": "distance of the closest pair"}
+    of_pairs = {"curvature": "curvature with decay", "exponent": "exponent Λ of SGD"}
+    strength, distance = "σ_F of fixed weights", "distance of the pair's weights"
     grid = [
-        [of_networks("positive", "share of correlated pairs"), of_networks("closest", "distance of the closest pair")],
-        [of_pairs("curvature", "curvature with decay"), of_pairs("exponent", "exponent Λ of SGD")],
+        [Panel(rows, "sigma_F", y, labelled(strength, name), more=scale, options=BARS) for y, name in networks.items()],
+        [Panel(pairs, "distance", y, labelled(distance, name), draw_rows, more=zero) for y, name in of_pairs.items()],
     ]
     return draw_grid(grid, looks, sharex=False, sharey=False, height=2.1)
 
@@ -110,18 +96,14 @@ def _tells_drawn(tables: Tables) -> list[Found]:
     return _areas(drawn[drawn["near"] & (drawn["distance"] > 0)])
 
 
-def _tells_merged(tables: Tables, column: str, sign: int) -> list[Found]:
-    return _areas(tables[PAIRS].assign(score=sign * tables[PAIRS][column]))
-
-
 def _areas(pairs: pd.DataFrame) -> list[Found]:
     of_network = pairs.groupby([*NETWORK, "weight_decay"])
     both = of_network["merged"].transform("nunique") == 2
     if not both.any():
         return ["no network has merged and separate pairs"]
     of_both = pairs[both].groupby(["weight_decay", *NETWORK])
-    areas = of_both.apply(area_under_curve, column="score", include_groups=False).rename("area").reset_index()
-    return cases(areas, "area", ["weight_decay"], NETWORK, "decay {weight_decay:g}").means()
+    areas = of_both.apply(area_under_curve, column="score", include_groups=False)
+    return cases(areas, by=["weight_decay"], unit=NETWORK, name="decay {weight_decay:g}").means()
 
 
 def _width(rows: pd.DataFrame) -> pd.Series:
@@ -133,7 +115,7 @@ def vanished_of_all(tables: Tables) -> pd.DataFrame:
     rows = last_epoch(need(tables, SIZES))
     rows = rows[np.isclose(rows["threshold"], VANISHED) & rows["trained_as"].isin((PLAIN, PRODUCTS))]
     rows = rows[rows["scheme"].isin(("standard", "hadamard"))].assign(label=lambda of: of["trained_as"] + _width(of))
-    return that_learned(tables, rows)
+    return products.that_learned(tables, rows)
 
 
 def _against_budget(tables: Tables, style: Style) -> Figure:
@@ -143,14 +125,11 @@ def _against_budget(tables: Tables, style: Style) -> Figure:
     alike = alike.assign(label=PLAIN + _width(alike))
     names = list(dict.fromkeys([*sizes["label"], *alike["label"]]))
 
-    def panel(rows: pd.DataFrame, column: str, share: str) -> Panel:
-        axes = {"xlabel": "budget of decay B", "ylabel": f"share of {share}"}
-        return Panel(rows, "budget", column, axes, options={"unit": NETWORK, "band": False})
-
-    first = panel(sizes, "share", "|θ| < 1e-6")
-    first = replace(first, more=lambda axis: axis.axvline(LEAST, color="0.5", linestyle="--", linewidth=0.7))
-    grid = [first, panel(alike, "positive", "correlated pairs"), panel(alike, "close", "merged pairs")]
-    return draw_grid([grid], assign_looks(names, style), sharey=False)
+    shown = (sizes, "share", "|θ| < 1e-6"), (alike, "positive", "correlated pairs"), (alike, "close", "merged pairs")
+    budget = partial(labelled, "budget of decay B")
+    grid = [Panel(rows, "budget", of, budget(f"share of {share}"), options=BARS) for rows, of, share in shown]
+    least = lambda axis: axis.axvline(LEAST, color="0.5", linestyle="--", linewidth=0.7)  # noqa: E731
+    return draw_grid([[replace(grid[0], more=least), *grid[1:]]], assign_looks(names, style), sharey=False)
 
 
 def beyond_decay(tables: Tables) -> list[Found]:
@@ -169,7 +148,7 @@ def beyond_decay(tables: Tables) -> list[Found]:
     # A single network that is open leaves its case open.
     undecided = undecided.groupby([rows[name] for name in by]).transform("max")
     rows = rows.assign(share=rows["share"] - np.array(shares), undecided=undecided)
-    found = opened(rows, "share", by, lambda key: f"{key['label']}, B = {key['budget']:.3g}")
+    found = products.opened(rows, "share", by, lambda key: f"{key['label']}, B = {key['budget']:.3g}")
     return found.means() or [f"needs products at a budget below {LEAST:.3g}"]
 
 
@@ -228,14 +207,14 @@ CLAIMS = {
         quantity="area under the curve: merged against separate pairs, by n^T H n + decay at the pair's mean",
         bound=at_least(0.8),
         reason="Section 2.4 calls a mirror attractive where this is positive; 0.5 would be chance.",
-        measure=lambda tables: _tells_merged(tables, "curvature", 1),
+        measure=lambda tables: _areas(tables[PAIRS].eval("score = curvature")),
     ),
     "mirror-removed-exponent": _claim(
         statement="The pairs that merge are those that SGD's batches draw together",
         quantity="area under the curve: merged against separate pairs, by -E log|1 - lr (n^T H n + decay)| of batches",
         bound=at_least(0.8),
         reason="Theorem 5: SGD ends where its noise, not the mean loss, decides; 0.5 would be chance.",
-        measure=lambda tables: _tells_merged(tables, "exponent", -1),
+        measure=lambda tables: _areas(tables[PAIRS].eval("score = -exponent")),
     ),
     "mirror-removed-drawn": _claim(
         statement="Of the pairs that differ least those draw nearer that the exponent says",
@@ -250,7 +229,7 @@ CLAIMS = {
         quantity="share of parameters of products below 1e-6 at the end, less that below 1e-6 exp(2B) before "
         "training, of networks that do not guess",
         bound=at_most(0.05),
-        tables=(SIZES, PRUNED),
+        tables=(SIZES, products.PRUNED),
         origin="pilot",
         owner="derived",
         reason="Decay takes products down by exp(-2B); a twentieth is left for those that gradients push to 0. A "

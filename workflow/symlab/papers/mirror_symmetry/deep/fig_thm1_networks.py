@@ -5,8 +5,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.plotting.style import Look, Style, palette
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import Axes, Figure, Look, Style, palette
 from symlab.study.card import Drawing
 from symlab.study.claim import Case, Claim, Found, Tables, above, at_most, exact_value
 from symlab.study.facets import Panel, draw_grid, draw_rows

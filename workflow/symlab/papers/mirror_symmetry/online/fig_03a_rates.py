@@ -1,26 +1,24 @@
 """Figure 3 left: products for coefficients become sparse at high rates, by a law without a fit, and under Adam."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.online.law import critical_rate, half_rate
 from symlab.papers.mirror_symmetry.online.product_sgd import PLAIN, PRODUCT
 from symlab.papers.mirror_symmetry.online.runs import LAW, SHOWN, SPARSITY, at_end, halves, of_model, runs_of
-from symlab.plotting.style import PAGE, Look, Style, line_entry, palette
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import PAGE, Axes, Figure, Look, Style, line_entry, palette
 from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, between
-from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, facets
-from symlab.study.tables import need
+from symlab.study.facets import BARS, Panel, assign_looks, draw_grid, draw_rows, facets
+from symlab.study.tables import need, some
 
 ALONE, ADAM, SGD = "mirror_sparsity_alone.csv", "mirror_adam.csv", "SGD"
 CLEAR = 1.5
 """From how many critical rates on falls are judged: twelve seeds know those nearer to it to a tenth at best."""
-UNIT = {"unit": ("seed",), "band": False}
 RATE = ["d", "sigma", "batch", "lr"]
 LACKING = f"needs a rate of {CLEAR} critical ones, and two measurements in the second half of the steps"
 
@@ -50,12 +48,11 @@ def _sparsity_against_rate(tables: Tables, style: Style) -> Figure:
             height = 0.55 if name == "plain diverges" else 1.04
             axis.annotate(name, (rate, height), rotation=90, ha="right", va="top", fontsize=6, color=color)
 
-    axes = {"xlabel": "rate λ", "ylabel": "share of |θ| < 1e-6", "ylim": (-0.04, 1.06)}
-    drawn = partial(
-        facets, shown.sort_values("sigma", ascending=False), "lr", "share", looks, column="sigma", axes=axes
-    )
-    width = PAGE if shown["sigma"].nunique() > 1 else PAGE / 2
-    return drawn(title=lambda sigma: f"σ = {sigma:g}", options=UNIT, more=rates, sharex=False, width=width, height=2.1)
+    return facets(
+        shown.sort_values("sigma", ascending=False), "lr", "share", looks, column="sigma", title="σ = {:g}".format,
+        axes={"xlabel": "rate λ", "ylabel": "share of |θ| < 1e-6", "ylim": (-0.04, 1.06)}, options=BARS, more=rates,
+        sharex=False, width=PAGE if shown["sigma"].nunique() > 1 else PAGE / 2, height=2.1,
+    )  # fmt: skip
 
 
 def _half_over_law(tables: Tables) -> list[Found]:
@@ -80,22 +77,21 @@ def falls_over_alone(tables: Tables) -> list[Found]:
         return [LACKING]
     alone = need(tables, ALONE).merge(rows[[*RATE, "growth"]].drop_duplicates(), on=RATE)
     measured, single = (
-        cases(_falls(of, unit), "fall", ["sigma"], unit, "σ = {sigma:g}")
+        cases(_falls(of, unit), by=["sigma"], unit=unit, name="σ = {sigma:g}")
         for of, unit in ((rows, "seed"), (alone, "run"))
     )
     return measured.ratios(single) or [LACKING]
 
 
-def _falls(rows: pd.DataFrame, unit: str) -> pd.DataFrame:
-    """``fall`` of each unit at each rate: the slope of ln|u w|'s median over 2 Lambda."""
+def _falls(rows: pd.DataFrame, unit: str) -> pd.Series:
+    """Of each unit at each rate the slope of ln|u w|'s median over 2 Lambda."""
     of_unit = rows.groupby([*RATE, unit])
 
     def slope(path: pd.DataFrame) -> float:
         centred = (path["step"] - path["step"].mean()).to_numpy()
         return float(centred @ path["median_log"].to_numpy() / (centred @ centred))
 
-    slopes = of_unit[["step", "median_log"]].apply(slope)
-    return (slopes / (2 * of_unit["growth"].first())).rename("fall").reset_index()
+    return of_unit[["step", "median_log"]].apply(slope) / (2 * of_unit["growth"].first())
 
 
 def by_optimizer(tables: Tables) -> pd.DataFrame:
@@ -104,8 +100,7 @@ def by_optimizer(tables: Tables) -> pd.DataFrame:
     one = adam.iloc[0]
     sgd = at_end(of_model(tables, PRODUCT))
     sgd = sgd[(sgd["d"] == one["d"]) & np.isclose(sgd["sigma"], one["sigma"]) & (sgd["batch"] == 1)]
-    if sgd.empty:
-        raise UserError("it needs mirror_symmetry.sparsity at the d and sigma of mirror_symmetry.adam.")
+    sgd = some(sgd, "it needs mirror_symmetry.sparsity at the d and sigma of mirror_symmetry.adam.")
     named = adam.assign(label=[f"Adam({beta:g}, .999)" for beta in adam["beta1"]])
     return pd.concat([sgd[sgd["grid"] == sgd["grid"].min()].assign(label=SGD), named], ignore_index=True)
 
@@ -115,24 +110,21 @@ def _sparsity_against_error(tables: Tables, style: Style) -> Figure:
     means = rows.groupby(["label", "lr"], sort=False)[["excess", SHOWN]].mean().reset_index()
     looks = assign_looks(list(rows["label"].unique()), style)
 
-    def of_zeros(axis: Axes) -> None:
-        axis.axvline(1 / rows["d"].iloc[0], color="0.3", linestyle="--", linewidth=0.8)
-
     def in_order_of_rates(axis: Axes, of: pd.DataFrame, x: str, y: str, look: object, label: str) -> None:
         draw_rows(axis, of.sort_values("lr"), x, y, looks[label], label, linestyle="-", linewidth=0.7)
 
     error = {"xscale": "log", "xlabel": "error of the coefficients |θ - 1/d|²", "ylabel": "share below 1e-6"}
+    zeros: dict[str, Any] = {"color": "0.3", "linestyle": "--"}
+    of_zeros = lambda axis: axis.axvline(1 / rows["d"].iloc[0], linewidth=0.8, **zeros)  # noqa: E731
     grid = [
         Panel(means, "excess", SHOWN, error, in_order_of_rates, more=of_zeros),
         Panel(means, "lr", SHOWN, {"xscale": "log", "xlabel": "rate λ"}, in_order_of_rates),
     ]
-    return draw_grid([grid], looks, sharex=False, entries=[line_entry("all 0", color="0.3", linestyle="--")])
+    return draw_grid([grid], looks, sharex=False, entries=[line_entry("all 0", **zeros)])
 
 
 def _most_sparse(tables: Tables) -> list[Found]:
-    rows = tables[ADAM]
-    rows = rows[rows["lr"] == rows["lr"].max()]
-    return cases(rows, SHOWN, ["beta1"], "seed", "β1 = {beta1:g}").means()
+    return cases(tables[ADAM].query("lr == lr.max()"), SHOWN, ["beta1"], name="β1 = {beta1:g}").means()
 
 
 FIGURES = {

@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.settings import RESIDUAL, SKIP, VANILLA
-from symlab.plotting.style import Look, Style, line_entry, ordered_colors
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import Axes, Figure, Look, Style, line_entry, ordered_colors
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Case, Claim, Found, Tables, at_least, at_most, mean_of
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.facets import BARS, Panel, draw_grid
 from symlab.study.tables import need
 
 RANKS, EXPONENTS = "mirror_rank.csv", "mirror_rank_exponents.csv"
@@ -59,7 +58,7 @@ def _ranks_against_rate(tables: Tables, style: Style) -> Figure:
         rates = sorted(rows.loc[rows["d"] == d, "lr"].unique())
         axes = {"xscale": "log", "ylim": (0, 1.06 * d), "xlabel": "rate λ", "ylabel": f"rank, d = {d}"}
         axes |= {"title": TITLES[model, matrix], "xticks": rates, "xlim": (rates[0] / 1.2, rates[-1] * 1.2)}
-        return Panel(of, "shown", SHOWN, axes, options={"unit": ("seed",), "band": False}, more=law)
+        return Panel(of, "shown", SHOWN, axes, options=BARS, more=law)
 
     grid = [[panel(d, *of) for of in TITLES] for d in sorted(rows["d"].unique(), reverse=True)]
     entries = [line_entry("positive exponents", color="0.3", linestyle="--")]
@@ -73,9 +72,7 @@ def ranks_of(rows: pd.DataFrame, model: str, value: str = SHOWN) -> Cases:
 
 
 def _rank_off_exponents(tables: Tables) -> list[Found]:
-    rows = final_ranks(tables)
-    rows = rows.assign(off=(rows[SHOWN] - rows["predicted"]).abs() / rows["d"])
-    return ranks_of(rows, VANILLA, "off").means() or ["no runs with μ > 0"]
+    return ranks_of(final_ranks(tables), VANILLA, f"abs({SHOWN} - predicted) / d").means() or ["no runs with μ > 0"]
 
 
 def rises(tables: Tables) -> list[Found]:
@@ -101,8 +98,7 @@ def _neighbours(rows: Cases, along: str, other: str, falling: bool) -> list[tupl
 
 def least(tables: Tables, model: str) -> list[Found]:
     """The rank over d at the rate and mu > 0 at which its mean is least, a case a size."""
-    rows = final_ranks(tables)
-    smallest = ranks_of(rows.assign(share=rows[SHOWN] / rows["d"]), model, "share").extreme(operator.neg, "d")
+    smallest = ranks_of(final_ranks(tables), model, f"{SHOWN} / d").extreme(operator.neg, "d")
     named = [Case("d = {d}".format(**each.case.key), **each.case.key) for each in smallest]
     shown = (replace(each, case=case, told=str(each.case)) for each, case in zip(smallest, named, strict=True))
     return Cases(tuple(shown), "seeds").means() or [f"no {model} runs with μ > 0"]

@@ -10,17 +10,15 @@ from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.online.law import critical_rate, half_rate, relaxation_steps, stationary_share
 from symlab.papers.mirror_symmetry.online.product_sgd import LATE, PRODUCT, SETS, THRESHOLDS
 from symlab.papers.mirror_symmetry.online.runs import LAW, SHOWN, SPARSITY, at_end, halves, of_model, runs_of, with_law
-from symlab.plotting.style import Look, Style, line_entry, ordered_colors, palette
-from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.plotting.style import Axes, Figure, Look, Style, line_entry, ordered_colors, palette
+from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Case, Claim, Found, Tables, at_least, at_most, between, exact_value
-from symlab.study.facets import Panel, draw_grid, draw_rows
+from symlab.study.facets import BARS, Panel, draw_grid, draw_rows
 from symlab.study.tables import need
 
 RELAXED = 4.0
 """Relaxation times after which a run has all but forgotten its start: 2 % are left."""
-UNIT = {"unit": ("seed",), "band": False}
 POWERS = 3, 6, 9
 """Thresholds 10^-k at which the stationary law is drawn and judged."""
 
@@ -42,9 +40,7 @@ def _collapse_over_parameters(tables: Tables, style: Style) -> Figure:
     looks["by single products"] = Look(palette(style)[1], "", "o")
     means = rows.groupby(["grid", "sigma", "lr"])[[SHOWN, "alone_6"]].mean().assign(label="by single products")
 
-    def diagonal(axis: Axes) -> None:
-        axis.plot([0, 1], [0, 1], color="0.3", marker="", linewidth=0.8)
-
+    diagonal = lambda axis: axis.plot([0, 1], [0, 1], color="0.3", marker="", linewidth=0.8)  # noqa: E731
     axes = {"xlabel": "predicted share", "ylabel": "measured share", "box_aspect": 1}
     against = Panel(means, "alone_6", SHOWN, axes, draw_rows, {"markersize": 2}, diagonal)
     return draw_grid([[_plane(rows), _limit(below_critical(tables)), against]], looks, sharex=False, sharey=False)
@@ -84,7 +80,7 @@ def _limit(rows: pd.DataFrame) -> Panel:
 
     title = "" if rows.empty else f"d = {rows['d'].iloc[0]}, σ = {rows['sigma'].iloc[0]:g}"
     axes = {"xlabel": "rate / critical rate", "ylabel": "share, stationary law", "ylim": (-0.03, 1.03), "title": title}
-    return Panel(shown, "relative", "share", axes, options=UNIT, more=law)
+    return Panel(shown, "relative", "share", axes, options=BARS, more=law)
 
 
 def _shares_off_stationary(tables: Tables) -> list[Found]:
@@ -134,13 +130,12 @@ def _sparsity_over_batches(tables: Tables, style: Style) -> Figure:
     shares = {"xscale": "log", "xlabel": "rate λ", "ylabel": "share below 1e-6"}
     axes = {"xscale": "log", "yscale": "log", "xlabel": "samples of each step", "ylabel": "rate at half"}
     grid = [
-        Panel(runs, "lr", SHOWN, shares, options=UNIT, more=lines),
-        Panel(middle, "batch", "half", axes, options=UNIT, more=laws),
+        Panel(runs, "lr", SHOWN, shares, options=BARS, more=lines),
+        Panel(middle, "batch", "half", axes, options=BARS, more=laws),
     ]
     entries = [line_entry("single products", color="0.3"), line_entry("critical rate", color="0.3", linestyle="--")]
-    return draw_grid(
-        [grid], looks, sharex=False, sharey=False, height=2.2, entries=entries, note="samples of each step"
-    )
+    note = "samples of each step"
+    return draw_grid([grid], looks, sharex=False, sharey=False, height=2.2, entries=entries, note=note)
 
 
 def _sparsity_without_noise(tables: Tables) -> list[Found]:
@@ -194,9 +189,8 @@ def _collapse_between_edges(tables: Tables, style: Style) -> Figure:
 
         def windows(axis: Axes) -> None:
             for name, color, height in ((EXACT, exact, (0.0, 0.5)), (SECOND, second, (0.5, 1.0))):
-                axis.fill_between(
-                    of["lr"], *height, where=of[name] < 0, color=color, alpha=0.3, step="mid", linewidth=0
-                )
+                where = of[name] < 0
+                axis.fill_between(of["lr"], *height, where=where, color=color, alpha=0.3, step="mid", linewidth=0)
 
         title = f"{size:g} sample{'s' if size > 1 else ''} a step"
         axes = {"xscale": "log", "ylim": (-0.03, 1.03), "title": title, "xlabel": "rate λ", "ylabel": "share collapsed"}
@@ -226,10 +220,8 @@ FIGURES = {
         "the last step at rates below the critical one, with the stationary law: u w tends to a Gamma law of shape "
         "(λ_c/λ - 1)/2. Right, last shares against those of products simulated one by one.",
         _collapse_over_parameters,
-        seen=Sentence(
-            "At 0.7 of the critical rate the share below 1e-6 is {off} from the stationary law's.",
-            {"off": at("mirror-phase-stationary", power=6, rate=0.7)},
-        ),
+        seen="At 0.7 of the critical rate the share below 1e-6 is {stationary(power=6, rate=0.7)} from the stationary "
+        "law's.",
         differs="Not in the paper, which has one sweep of the rate.",
     ),
     "mirror-batch": Drawing(
@@ -247,10 +239,8 @@ FIGURES = {
         "they began, against the rate. Shaded below, where Λ = E log|1 - λh| < 0 on both mirrors; shaded above, where "
         "the second-order criterion (Eq. 5) says collapse.",
         _collapse_between_edges,
-        seen=Sentence(
-            "With one sample a step the sign of Λ is right at {exact:%} of the rates, Eq. 5 at {second:%}.",
-            {"exact": at("mirror-edges-sign", batch=1), "second": at("mirror-edges-second", batch=1)},
-        ),
+        seen="With one sample a step the sign of Λ is right at {sign(batch=1):%} of the rates, Eq. 5 at "
+        "{second(batch=1):%}.",
         differs="Not in the paper, which says that a large enough rate suffices.",
     ),
 }

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.small.lines import LOSSES, RESCALING, ROTATION
-from symlab.plotting.style import COLUMN, PAGE, Look, Style, palette, panels
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import COLUMN, PAGE, Axes, Figure, Look, Style, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, above, at_most, between, exact_value
@@ -90,10 +89,9 @@ def growth_of_rounding(tables: Tables) -> list[Found]:
         elif len(within) > 1:
             grown = np.log(within[["off", "tangent"]].iloc[-1] / within[["off", "tangent"]].iloc[0])
             ratios[name] = float(grown["off"] / grown["tangent"])
-    found = pd.DataFrame({"optimizer": list(ratios), "ratio": list(ratios.values()), "mirror": ROTATION})
-    if found.empty:
-        return ["no distance grows to a thousandfold of rounding in these steps"]
-    return cases(found, "ratio", ["optimizer"], "mirror", "{optimizer}").exact()
+    found = pd.DataFrame(ratios.items(), columns=["optimizer", "ratio"]).assign(mirror=ROTATION)
+    lacking = "no distance grows to a thousandfold of rounding in these steps"
+    return cases(found, "ratio", ["optimizer"], "mirror", "{optimizer}").exact() or [lacking]
 
 
 EDGE = 1.8
@@ -177,8 +175,7 @@ def _largest_between_blocks(tables: Tables) -> list[Found]:
 
 
 def _threshold_of_decay(tables: Tables) -> list[Found]:
-    ends = tables[DECAY].groupby("seed")[["gamma_over_critical", "norm"]].apply(measured_threshold)
-    return cases(ends.rename("threshold").reset_index(), "threshold").means()
+    return cases(tables[DECAY].groupby("seed")[["gamma_over_critical", "norm"]].apply(measured_threshold)).means()
 
 
 def numbers_off(tables: Tables, part: str, relative: bool = True) -> list[Found]:
@@ -189,8 +186,8 @@ def numbers_off(tables: Tables, part: str, relative: bool = True) -> list[Found]
 
 
 def _least_pull(tables: Tables) -> list[Found]:
-    rows = tables[THEOREM][tables[THEOREM]["part"] == "no_reflection"]
-    return cases(rows[rows["case"] == "no line is a mirror"], "measured", unit="case").exact()
+    rows = tables[THEOREM].query("part == 'no_reflection' and case == 'no line is a mirror'")
+    return cases(rows, "measured", unit="case").exact()
 
 
 FIGURES = {

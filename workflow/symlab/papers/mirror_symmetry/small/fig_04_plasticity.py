@@ -8,12 +8,11 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.small.plasticity import BIAS, DECAY, HADAMARD, KEPT, NOISE, SGD, SKIP, SYRE, VANILLA
-from symlab.plotting.style import Look, Style
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import Axes, Figure, Look, Style
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most
-from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.facets import BARS, Panel, assign_looks, draw_grid, labelled
 from symlab.study.tables import need
 
 DEAD, LOSSES = "mirror_dead.csv", "mirror_plasticity.csv"
@@ -62,14 +61,13 @@ def _dead_against_task(tables: Tables, style: Style) -> Figure:
     looks = {name: replace(look, marker="") for name, look in assign_looks(list(NAMES.values()), style).items()}
     left, right = (rows.assign(label=rows["variant"].map(NAMES)) for rows in (dead, ended))
     last = left[left["task"] == left["task"].max()].groupby("label", sort=False)["share"].mean()
-    options = {"unit": ("seed",)}
     tasks = {"xlabel": "task", "xticks": sorted(dead["task"].unique())}
     end, top = dead["task"].max(), float(left["share"].max())
     shares = {**tasks, "ylabel": "dead share on arrival", "ylim": (-0.05 * top, 1.1 * top), "xlim": (1, end * 1.75)}
     reached = {**tasks, "ylabel": "loss reached on the task", "yscale": "log"}
     names = partial(name_ends, ends=last, x=end, room=0.07 * top, looks=looks)
-    first = Panel(left, "task", "share", shares, options=options, more=names)
-    second = Panel(right, "task", "loss", reached, options={**options, "band": False})
+    first = Panel(left, "task", "share", shares, more=names)
+    second = Panel(right, "task", "loss", reached, options=BARS)
     return draw_grid([[first, second]], looks, sharex=False, sharey=False, height=2.6)
 
 
@@ -87,7 +85,7 @@ def _steady(tables: Tables) -> list[Found]:
         return [f"needs the paper's {PAPER_TASKS} tasks"]
     rows = rows[rows["task"] > 1]
     rho = rows.groupby(["variant", "seed"], sort=False)[["task", "share"]].apply(_steadiness)
-    return cases(rho.rename("rho").reset_index(), "rho", ["variant"], "seed", "{variant}").means()
+    return cases(rho, by=["variant"], name="{variant}").means()
 
 
 def _steadiness(path: pd.DataFrame) -> float:
@@ -104,15 +102,11 @@ def _more_than_vanilla(tables: Tables) -> list[Found]:
 
 def containment(tables: Tables) -> list[Found]:
     """Which share of the dead parameters is dead a task later, over all tasks, a seed at a time."""
-    rows = tables[DEAD]
-    rows = rows[rows["variant"].isin([HADAMARD, SGD])]
-    total = rows.groupby(["variant", "lr", "seed"], sort=False)[["kept", "before"]].agg(lambda of: of.sum(skipna=False))
-    total = total[total["before"] != 0].reset_index().sort_values(["variant", "lr"])
-
     names = {SGD: "SGD at {lr:g}", HADAMARD: "Adam"}
-    total = total.assign(share=total["kept"] / total["before"])
-    share = cases(total, "share", ["variant", "lr"], "seed", lambda key: names[key["variant"]].format(**key))
-    return share.means() or ["none is dead before the last task"]
+    runs = tables[DEAD][tables[DEAD]["variant"].isin(names)].groupby(["variant", "lr", "seed"])
+    total = runs[["kept", "before"]].agg(lambda of: of.sum(skipna=False)).query("before != 0").reset_index()
+    by, name = ["variant", "lr"], lambda key: names[key["variant"]].format(**key)
+    return cases(total, "kept / before", by, name=name).means() or ["none is dead before the last task"]
 
 
 def _on_task(rows: pd.DataFrame, task: int, column: str) -> Cases:
@@ -136,7 +130,7 @@ def _least_noise(tables: Tables) -> list[Found]:
     least = of.groupby("seed").apply(lambda rows: rows["log"][rows["few"].cummin()].min(), include_groups=False)
     unknown = of.groupby("seed")["dead"].apply(lambda dead: dead.isna().any())
     least = least.fillna(np.inf).where(~unknown)
-    return cases(least.rename("log").reset_index(), "log").means()
+    return cases(least).means()
 
 
 LABELLINGS = "mirror_network_tasks.csv"
@@ -145,12 +139,10 @@ LABELLINGS = "mirror_network_tasks.csv"
 def _learned_and_dead(tables: Tables, style: Style) -> Figure:
     rows = need(tables, LABELLINGS).assign(label=lambda of: of["variant"].map(NAMES))
     looks = assign_looks(list(dict.fromkeys(rows["label"])), style)
-    options = {"unit": ("seed",)}
-    grid = [
-        Panel(rows, "task", "accuracy", {"xlabel": "task", "ylabel": "accuracy on the task"}, options=options),
-        Panel(rows, "task", "dead", {"xlabel": "task", "ylabel": "dead share on arrival"}, options=options),
-    ]
-    return draw_grid([grid], looks, sharey=False)
+    shown = {"accuracy": "accuracy on the task", "dead": "dead share on arrival"}
+    return draw_grid(
+        [[Panel(rows, "task", y, labelled("task", name)) for y, name in shown.items()]], looks, sharey=False
+    )
 
 
 def against_vanilla(tables: Tables, column: str, variants: Sequence[str]) -> list[Found]:

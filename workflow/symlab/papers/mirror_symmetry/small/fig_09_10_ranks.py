@@ -6,15 +6,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.settings import ADAM, DESCENT
-from symlab.plotting.style import Look, Style, line_entry
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import Axes, Figure, Look, Style, line_entry
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, at_most, below, rank_correlation
 from symlab.study.facets import Panel, assign_looks, draw_grid
-from symlab.study.tables import need
+from symlab.study.tables import need, some
 
 TABLE = "mirror_attention.csv"
 LINES: dict[str, str] = {ADAM: "-", DESCENT: ":"}
@@ -52,19 +50,15 @@ def _draw_by_optimizer(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Loo
 
 
 def _of(tables: Tables, layers: int) -> pd.DataFrame:
-    rows = need(tables, TABLE)
-    rows = rows[rows["layers"] == layers]
-    if rows.empty:
-        raise UserError(f"The study trains no networks of {layers} layers; add {layers} to attention.layers.")
-    return rows
+    lacking = f"The study trains no networks of {layers} layers; add {layers} to attention.layers."
+    return some(need(tables, TABLE).query("layers == @layers"), lacking)
 
 
 def by_seed(tables: Tables, layers: int, of_seed: Callable[[pd.DataFrame], float]) -> Cases:
     """For each optimizer and layer a number that a seed's rows give."""
     of_seeds = _of(tables, layers).groupby(["optimizer", "layer", "seed"], sort=False)
-    table = of_seeds.apply(of_seed, include_groups=False).rename("value").reset_index()
     name = "{optimizer}" if layers == 1 else "{optimizer}, layer {layer}"
-    return cases(table, "value", ["optimizer", "layer"], "seed", name)
+    return cases(of_seeds.apply(of_seed, include_groups=False), by=["optimizer", "layer"], name=name)
 
 
 def _trend(rows: pd.DataFrame) -> float:
@@ -101,11 +95,10 @@ def _off_balancing(rows: pd.DataFrame) -> float:
 
 
 def _layers_apart(tables: Tables) -> list[Found]:
-    rows = _of(tables, 2)
-    within = rows.assign(apart=(rows["rank_query"] - rows["rank_key"]).abs())
-    of_layers = rows.set_index(["optimizer", "seed", "step", "decay", "layer"])["rank_query"].unstack()
-    across = (of_layers[2] - of_layers[1]).abs().rename("apart").reset_index()
-    inside, between = (cases(each, "apart", ["optimizer"], "seed", "{optimizer}") for each in (within, across))
+    rows = _of(tables, 2).set_index(["optimizer", "seed", "step", "decay", "layer"])
+    of_layers = rows["rank_query"].unstack()
+    within, across = rows["rank_query"] - rows["rank_key"], of_layers[2] - of_layers[1]
+    inside, between = (cases(each.abs(), by=["optimizer"], name="{optimizer}") for each in (within, across))
     return (inside / between).means()
 
 
