@@ -39,7 +39,8 @@ from symlab.study.claim import (
 SVG = """<?xml version="1.0"?>
 <svg xmlns:xlink="http://www.w3.org/1999/xlink" width="216pt" height="108.4pt" viewBox="0 0 216 108.4">
 <defs><style type="text/css">*{stroke-linejoin: round}</style></defs>
-<defs><path id="n1" d="M 0 1 L 2 3" transform="scale(0.015625)"/></defs><defs><clipPath id="n2"><rect x="1"/></clipPath></defs>
+<defs><path id="n1" d="M 0 1 L 2 3" transform="scale(0.015625)"/></defs>
+<defs><clipPath id="n2"><rect x="1"/></clipPath></defs>
 <g clip-path="url(#n2)"><use xlink:href="#n1"/></g></svg>
 """
 STUDIES = {

@@ -9,6 +9,8 @@ from symlab.pipeline.docs import ROOT
 
 # Of how many rules of a script the parameters are told.
 WHOLE = 2
+# Of what a list of files or a parameter says.
+LONGEST = 300
 NEEDED = ("mem_mb", "runtime", "gpu")
 # Of the modules whose digests are a parameter some that a rule or its settings name.
 NAMED = ("scripts/", "networks/", "schemes/hadamard", "data/digits", "data/gmm", "identifiability-")
@@ -67,7 +69,7 @@ def _by_folder(paths):
     for path in map(str, paths):
         folder, _, file = path.rpartition("/")
         found.setdefault(f"{names.get(path, '')} {folder}".strip(), []).append(file)
-    return "; ".join(f"{folder}: {' '.join(files)}" for folder, files in found.items())
+    return "; ".join(f"{folder}: {' '.join(files)}" for folder, files in found.items())[:LONGEST]
 
 
 def _listed(paths):
@@ -80,4 +82,4 @@ def _plain(name, value):
         return [each for each in value if each.startswith(NAMED)]
     if name in ("pages", "kept", "listed"):
         return f"{len(value)} letters"
-    return [*value] if name == "config" else json.dumps(value, default=str)
+    return [*value] if name == "config" else json.dumps(value, default=str)[:LONGEST]

@@ -24,6 +24,7 @@ from symlab.pipeline.crate import crate_text
 from symlab.pipeline.summary import announce, summarise
 
 from ..kernel.golden import differences, once, short
+from ..study.measured import measured
 from . import made_run, planned
 from .conftest import make_card
 from .test_config import change
@@ -136,7 +137,7 @@ def configs(folder, patched):
         seen.update(told)
 
 
-CASES = {"run": run, "configs": configs, "jobs": planned.jobs}
+CASES = {"run": run, "configs": configs, "jobs": planned.jobs, "study": measured}
 
 
 def transcript(case, folder, patched):
