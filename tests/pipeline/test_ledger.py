@@ -215,7 +215,7 @@ def test_units_that_are_all_alike_are_counted_and_not_exact(card):
     ("value", "text"),
     [
         *[(0.12345, "0.123"), (-123456.7, "−123,457"), (-2e-5, "−2 × 10⁻⁵")],
-        *[(math.inf, "infinite"), (math.nan, "undefined")],
+        *[(math.inf, "infinite"), (math.nan, "undefined"), (999.6, "1,000"), (-999.4, "−999"), (-0.0, "0")],
     ],
 )
 def test_numbers_are_written_for_people(value, text):
@@ -226,7 +226,7 @@ def test_numbers_are_written_for_people(value, text):
     ("value", "error", "text"),
     [
         *[(29.123, 5.09, "29.1 ± 5.1"), (0.05141, 0.00983, "0.0514 ± 0.0098"), (12345, 678, "12,340 ± 680")],
-        *[(1, 0, "1"), (2.346e-8, 1.23e-9, "2.35 × 10⁻⁸ ± 1.2 × 10⁻⁹")],
+        *[(-0.001, 0.5, "0.00 ± 0.50"), (1, 0, "1"), (2.346e-8, 1.23e-9, "2.35 × 10⁻⁸ ± 1.2 × 10⁻⁹")],
     ],
 )
 def test_a_value_has_the_digits_that_its_error_leaves_it(value, error, text):

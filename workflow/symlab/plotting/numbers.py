@@ -18,7 +18,9 @@ def format_number(value: float) -> str:
         return "undefined"
     if math.isinf(value):
         return "infinite" if value > 0 else "\N{MINUS SIGN}infinite"
-    return typeset(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}")
+    # Rounded first: 999.6 is 1,000 and no power of ten; a zero has no sign.
+    rounded = float(f"{value:.3g}") + 0.0
+    return typeset(f"{value:,.0f}" if abs(rounded) >= 1000 else f"{rounded:.3g}")
 
 
 def format_briefly(value: float) -> str:
@@ -35,4 +37,4 @@ def format_value(value: float, error: float = math.nan) -> str:
     if digits > 6:
         return typeset(f"{value:.3g} ± {error:.2g}")
     decimals = max(digits, 0)
-    return typeset(f"{round(value, digits):,.{decimals}f} ± {round(error, digits):,.{decimals}f}")
+    return typeset(f"{round(value, digits) + 0.0:,.{decimals}f} ± {round(error, digits):,.{decimals}f}")
