@@ -276,7 +276,7 @@ def test_exponents_of_steps_too_few_for_an_error_are_said_to_be_uncertain(data):
     for steps, unknown in ((7, True), (8, False)):
         found = mirrors(net, None, data, training=SGD(LR, batch=4), pairs=2, steps=steps, task="regression")
         assert found.pairs["error"].isna().all() == unknown
-        told = [line for line in str(found).splitlines() if "closest pairs" in line]
+        told = [line for line in str(found).splitlines() if "closest pair" in line]
         said = ["of 2 it is uncertain, for so few steps tell no error of the exponent" in line for line in told]
         assert said and all(each == unknown for each in said)
     found.pairs[["exponent", "error"]] = -np.inf, np.nan

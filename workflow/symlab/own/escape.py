@@ -74,7 +74,7 @@ class Escape:
         lines = [
             f"{self.name}: outputs are of degree {self.degree} in the weights. Until the loss has dropped by "
             f"{drop:.2g} of its value at the origin, gradient flow takes a time of {self.course['time'].iloc[-1]:.4g} "
-            f"({self.gradients} gradients here).",
+            f"({self.gradients} gradient{'s' * (self.gradients != 1)} here).",
             f"There the weights point along a direction of speed {self.speed:.4g}, {self.residual:.2g} of its length "
             f"from an escape direction{one}.",
             f"The second singular value of a layer is at most {rank:.2g} of its first:",

@@ -21,6 +21,7 @@ from symlab.errors import UserError
 from symlab.own.models import Models, check_counts, in_precision, load_models, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.own.network import State
+from symlab.own.report import counted
 from symlab.seeds import torch_generator
 from symlab.symmetries.mirrors import (
     Mirror,
@@ -115,14 +116,14 @@ class Mirrors:
         lines = [f"Pairs of neurons of {self.name} at {self.training}:"]
         for group, rows in self.pairs.groupby("group", sort=False):
             nearest = rows.loc[rows["distance"].idxmin()]
-            line = f"{group}: {int(rows['merges'].sum())} of the {len(rows)} closest pairs are drawn together"
+            line = f"{group}: {int(rows['merges'].sum())} of {counted(len(rows), 'closest pair')} drawn together"
             word = "halves" if nearest["merges"] else "doubles"
             line += f"; the closest, {nearest['a']} and {nearest['b']}, is {nearest['distance']:.3g} apart"
             line += "" if math.isnan(nearest["steps"]) else f", which {word} in {nearest['steps']:,.0f} steps"
             lines.append(f"{line}{_unsure(rows)}.")
         for (group, turns), rows in self.zeros.groupby(["group", "turns"], sort=False):
-            drawn = f"{int(rows['vanishes'].sum())} of the {len(rows)} smallest neurons"
-            lines.append(f"{group}: {drawn} are drawn to 0, in {turns}{_unsure(rows)}.")
+            drawn = f"{int(rows['vanishes'].sum())} of {counted(len(rows), 'smallest neuron')} drawn to 0"
+            lines.append(f"{group}: {drawn}, in {turns}{_unsure(rows)}.")
         return "\n".join([*lines, *self.remarks])
 
     def __repr__(self) -> str:
