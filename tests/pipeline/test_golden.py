@@ -73,7 +73,7 @@ def run(folder, patched):
     for path in sorted(results.glob("logs/**/*.log")):
         yield from (f"{PROMPT}{path.relative_to(results)}", *masked(path.read_text(), folder))
     for path in sorted(results.glob("small/figures/*.json")):
-        yield from (f"{PROMPT}{path.name}", json.dumps(json.loads(path.read_text()), ensure_ascii=False))
+        yield from (f"{PROMPT}{path.name}", " ".join(path.read_text().split()))
         yield from path.with_suffix(".rst").read_text().splitlines()
     yield from (f"{PROMPT}config.yaml", *(results / "config.yaml").read_text().splitlines())
     page = masked((results / "report.html").read_text(), folder)
@@ -97,7 +97,7 @@ def run(folder, patched):
     for path in sorted((folder / "site").rglob("*.[!rs]*")):
         yield f"{PROMPT}{path.relative_to(folder / 'site')}"
         if path.suffix == ".json":
-            yield json.dumps(json.loads(path.read_text()), ensure_ascii=False)
+            yield " ".join(path.read_text().split())
         if path.suffix == ".html":
             page = masked(path.read_text(), folder)
             yield from [line for line in page if re.search(r'class="note">symlab|/papers/|<h4>|class="seen"', line)]

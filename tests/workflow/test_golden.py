@@ -6,10 +6,14 @@ their rooms were built. Nothing that is rearranged may change them. Bits are com
 the maker of its processor nor its vector instructions tell.
 """
 
+import json
+import re
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from safetensors import safe_open
 
 from symlab.artifacts import read_header, read_table
 
@@ -34,6 +38,10 @@ MINIMISED, WORK = {"rtol": 2e-3, "atol": 1e-5}, {"rtol": 0.05, "atol": 0}
 BIASES_BEFORE_NORMS = {"rtol": 1e-3, "atol": 1e-3}
 # The logits of a sample may be so close that rounding decides, and the fewest samples that an accuracy is of are 100.
 ONE_SAMPLE = {"accuracy": {"rtol": 0, "atol": 0.01}, "_pp": {"rtol": 0, "atol": 1}}
+
+# What is left out of what files say of themselves, and how much of it is told.
+OF_ROUNDING = ("content_sha256", "data_sha256", "mean", "std", "provenance", "symlab", "symmetries", "columns")
+LONGEST = 300
 
 
 def decided(name, table):
@@ -97,9 +105,39 @@ def test_a_run_gives_figures_and_a_report(finished_run):
     assert "identifiability-3a" in report and "permutation-1" in report
 
 
-def test_artifacts_say_what_they_are_made_of(finished_run):
-    header = read_header(finished_run.results / "digits/w_sigma_F1/models/0.safetensors", "models")
-    assert header["study"] == "digits" and header["variant"] == "w_sigma_F1" and header["epochs"] == [0, 1, 4]
-    assert header["recipe"] == {"epochs": 4}
+def told(results):
+    """What each job's log says and what files of tensors say of themselves.
+
+    Without times, versions, digests of contents and what training makes of rounding.
+    """
+    masks = (
+        (r"^\d\d:\d\d:\d\d ", ""),
+        (r"loss .*", "loss"),
+        (r"torch .*", "torch"),
+        (r"^\d+ [a-z ]+\n|^[\d.]+ MB\n", ""),
+    )
+    for path in sorted(results.glob("logs/**/*.log")):
+        text = path.read_text()
+        for pattern, instead in masks:
+            text = re.sub(pattern, instead, text, flags=re.MULTILINE)
+        yield f"{path.relative_to(results)}: {' / '.join(text.splitlines())}"[:LONGEST]
+    for path in sorted(results.glob("**/*.safetensors")):
+        with safe_open(path, framework="numpy") as file:
+            header = json.loads(file.metadata()["symlab"])
+        own = {key: value for key, value in header.items() if key not in OF_ROUNDING}
+        if "key" in own:
+            own["key"] = own["key"]["spec"]
+        line = f"{path.relative_to(results)}: {json.dumps(own)}"
+        yield re.sub(r"[0-9a-f]{64}|(?<=_)[0-9a-f]{8}(?=\.safe)", "", line)[:LONGEST]
+
+
+def test_jobs_say_what_they_did_and_files_what_they_are_made_of(finished_run):
+    """Where they shall say something else: ``python -m tests.workflow.test_golden --store results/tiny``."""
+    assert list(told(finished_run.results)) == (GOLDEN / "told.txt").read_text().splitlines()
+    models = read_header(finished_run.results / "digits/w_sigma_F1/models/0.safetensors", "models")
     data = read_header(finished_run.results / "data/digits.safetensors", "dataset")
-    assert header["data_sha256"] == data["content_sha256"]
+    assert models["data_sha256"] == data["content_sha256"]
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["--store"]:
+    (GOLDEN / "told.txt").write_text("\n".join(told(Path(sys.argv[2]))) + "\n")
