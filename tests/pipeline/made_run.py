@@ -4,12 +4,13 @@ Its tables are numbers that go with another factor for each kept run, so that th
 """
 
 import contextlib
+import io
 import json
 import math
 import runpy
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -217,7 +218,7 @@ def make(folder, papers, patched):
     use(papers, folder, patched)
     small = {"small": STUDIES["small"]}
     keep(folder, "demo", 1.1, STUDIES, ["test-1", "wide-test-1", "other-1"], command="make demo", commit="abc")
-    keep(folder, "tiny", 1.7, small, ["test-2"])
+    keep(folder, "tiny", 1.7, {"first": STUDIES["wide"]} | small, ["test-2", "test-thm4"])
     keep(folder, "large", 2.5, {"whole": STUDIES["small"], "wide": STUDIES["wide"]}, ["test-1"])
     (folder / "docs/papers").mkdir(parents=True)
     (folder / "docs/papers/test-paper.md").write_text("# Test")
@@ -262,7 +263,7 @@ def make(folder, papers, patched):
 def again(folder, papers, patched):
     """What the kept demo is when it is judged again: without tables, with those of one study, and reworded."""
     run = folder / "results/reference/demo"
-    write_table(folder / "tables/small/tables/a.csv", table(0.5))
+    write_table(folder / "tables/small/tables/a.parquet", table(0.5))
     before = read_table(run / "claims.csv")
     changed = before["quantity"].where(before["claim"] != "test-1-mean", "another sum")
     for more in ((), ("--tables", "tables", "--judged", "abc"), ("--reworded",)):
@@ -272,6 +273,33 @@ def again(folder, papers, patched):
         rejudge.main()
         yield more, read_table(run / "claims.csv")
     write_table(run / "claims.csv", before)
+
+
+def docs_anew(folder, patched):
+    """What the command that writes generated parts anew names, and such a page of the made-up runs before and after."""
+    page = "above\n<!-- generated: owners -->\nold\n<!-- end of generated -->\nbelow\n"
+    for path in (folder / "README.md", folder / "docs/a/page.md"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page)
+    (folder / "docs/fresh.md").write_text("by hand\n")
+    patched.setattr(docs, "ROOT", folder)
+    patched.setattr(docs, "SCHEMA", folder / "schema.json")
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        docs.main()
+        docs.main()
+    return [*said.getvalue().splitlines(), *(folder / "docs/a/page.md").read_text().splitlines()]
+
+
+def on_site(folder, patched):
+    """The kept figures that the site gets, by a stand-in for mkdocs, which is not here."""
+    files = ModuleType("mkdocs.structure.files")
+    files.File = SimpleNamespace(
+        generated=lambda config, path, abs_src_path: (config, path, Path(abs_src_path).exists())
+    )
+    patched.setitem(sys.modules, files.__name__, files)
+    patched.setattr(site, "ROOT", folder)
+    return sorted(site.on_files([], "config"))
 
 
 def with_a_fault(folder, card):

@@ -13,7 +13,15 @@ WHOLE = 2
 LONGEST = 300
 NEEDED = ("mem_mb", "runtime", "gpu")
 # Of the modules whose digests are a parameter some that a rule or its settings name.
-NAMED = ("scripts/", "networks/", "schemes/hadamard", "data/digits", "data/gmm", "identifiability-")
+NAMED = (
+    "scripts/",
+    "networks/",
+    "schemes/hadamard",
+    "data/digits",
+    "data/gmm",
+    "identifiability-",
+    "papers/permutation_invariance/fig_0",
+)
 
 
 def jobs(folder, patched):

@@ -18,7 +18,7 @@ import yaml
 
 from symlab.artifacts import read_table
 from symlab.errors import UserError
-from symlab.pipeline import docs, report, site
+from symlab.pipeline import docs, provenance, report, site
 from symlab.pipeline.config import parse_config
 from symlab.pipeline.crate import crate_text
 from symlab.pipeline.summary import announce, summarise
@@ -30,6 +30,9 @@ from .conftest import make_card
 from .test_config import change
 
 GOLDEN, PROMPT = Path(__file__).parent / "golden", "$ "
+MACHINE = r"\d+ cores \([^:]{3,}\), [A-Z]\w+"
+# Of what is judged again what the first judgement tells.
+SAME = ["paper", "figure", "kind", "statement", "reason", "key", "scale", "spread", "error", "threshold", "unit"]
 # Of a sentence that lists all that is known.
 LONGEST = 240
 # What is of a machine, a version or the page's looks.
@@ -47,7 +50,7 @@ MASKED = (
 def masked(text, folder):
     for pattern, instead in ((re.escape(str(folder)), "."), *MASKED):
         text = re.sub(pattern, instead, text, flags=re.DOTALL)
-    return [line for line in text.splitlines() if line.strip()]
+    return [line for line in text.splitlines() if not re.fullmatch(r"\s*|(</\w+>)+", line)]
 
 
 def rows_of(ledger):
@@ -78,6 +81,7 @@ def run(folder, patched):
     yield from (f"{PROMPT}config.yaml", *(results / "config.yaml").read_text().splitlines())
     page = masked((results / "report.html").read_text(), folder)
     yield from (f"{PROMPT}report.html", *page)
+    yield f"{[*provenance.versions()]} {bool(re.fullmatch(MACHINE, provenance.machine()))}"
     nothing = masked(report.write_page("", read_table(results / "claims.csv")[:0], {}, {}, {}, {}, results), folder)
     yield from (f"{PROMPT}report.html of nothing", *[line for line in nothing if line not in page])
     yield from (f"{PROMPT}summary", *masked(summarise(results / "claims.csv", results / "report.html"), folder))
@@ -87,7 +91,7 @@ def run(folder, patched):
     yield from (f"{PROMPT}crate", *crate_text(docs.REFERENCE / "demo").splitlines())
     before = set()
     for more, ledger in made_run.again(folder, papers, patched):
-        told = list(rows_of(ledger.drop(columns=["statement", "reason", "key", "scale", "spread", "error"])))
+        told = list(rows_of(ledger.drop(columns=SAME)))
         yield from (f"{PROMPT}rejudge {more}", *[row for row in told if row not in before])
         before.update(told)
     for path in made_run.with_a_fault(folder, card):
@@ -101,6 +105,8 @@ def run(folder, patched):
         if path.suffix == ".html":
             page = masked(path.read_text(), folder)
             yield from [line for line in page if re.search(r'class="note">symlab|/papers/|<h4>|class="seen"', line)]
+    yield from (f"{PROMPT}make docs", *made_run.docs_anew(folder, patched))
+    yield from (f"{PROMPT}site", *map(str, made_run.on_site(folder, patched)))
 
 
 def told_of(project):
@@ -118,10 +124,11 @@ def told_of(project):
         for experiment in study.experiments():
             points = study.points(experiment)
             yield f"  {experiment.key}: {len(points)} points, {points[0]} to {points[-1]}"
-        for variant, block in ((variant, block) for variant in study.variants for block in study.blocks()):
-            yield f"  {json.dumps(study.training_spec(variant, block))}"
-        for variant in study.variants.values():
-            yield f"  {variant.name} {variant.shape} {json.dumps(variant.columns())}"
+        yield f"  variants {', '.join(study.variants)}"
+        for variant in [*study.variants.values()][-1:]:
+            yield from (f"  {json.dumps(study.training_spec(variant.name, block))}" for block in study.blocks())
+            columns = {name: value for name, value in variant.columns().items() if value is not None}
+            yield f"  {variant.shape} of {[*study.shapes()]} {json.dumps(columns)}"
 
 
 def configs(folder, patched):
