@@ -65,7 +65,7 @@ def scatter(tables: Tables, style: Style) -> Figure:
         axis.set_ylim(-0.05 * highest, 1.08 * highest)
     axes[0, -1].yaxis.label.set_visible(len(measured) == 1)
     shown_by = over_pairs(barriers).replace(", each drawn", ", at the ends of the bars")
-    figure.suptitle(f"{shown_by}; W 0.1: W-asymmetric, $\\sigma_F$ = 0.1", size=style.font_size - 1)
+    figure.suptitle(f"{shown_by}; W 1: W-asymmetric, $\\sigma_F$ = 1", size=style.font_size - 1)
     # Names are placed where the points are once titles and labels have taken their room.
     figure.draw_without_rendering()
     for axis, pairs in zip(axes[0], measured.values(), strict=True):
