@@ -37,6 +37,14 @@ def test_a_case_has_the_values_of_its_units_and_a_name_from_its_key(rows):
     assert (mean.n, mean.unit) == (4, "seeds")
 
 
+def test_values_may_be_an_expression_of_columns_or_a_series_with_the_columns_in_its_index(rows):
+    ratios = rows.assign(ratio=abs(rows["cost"] - rows["other"]) / rows["cost"])
+    by = ["scheme", "layer"]
+    given = cases(ratios, "ratio", by, name="{scheme}").means()
+    assert cases(rows, "abs(cost - other) / cost", by, name="{scheme}").means() == given
+    assert cases(ratios.set_index([*by, "seed"])["ratio"], by=by, name="{scheme}").means() == given
+
+
 def test_several_rows_of_a_unit_are_one_value_undefined_where_one_is(rows):
     found = {str(each.case): each.values for each in cases(rows, "cost", by=("scheme",), name="{scheme}")}
     assert found["syre"][3] == pytest.approx(rows[(rows["scheme"] == "syre") & (rows["seed"] == 3)]["cost"].mean())

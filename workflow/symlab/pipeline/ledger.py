@@ -99,7 +99,7 @@ def evaluate_claim(claim: Claim, tables: Tables, study: str = "") -> list[tuple[
     if missing := [name for name in claim.tables if name not in tables or tables[name].empty]:
         return [(_missing(_lacks(missing)), NOT_RUN)]
     try:
-        found = claim.measure(tables)
+        found = list(claim.measure(tables))
     except UserError as error:
         return [(_missing(str(error)), NOT_RUN)]  # What the study lacks for it.
     except Exception as error:

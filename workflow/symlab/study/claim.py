@@ -1,7 +1,7 @@
 """What a claim of a paper is: a statement, a threshold set before the run, and a measurement from tables alone."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -129,8 +129,8 @@ class Claim:
     """Why this threshold."""
     tables: tuple[str, ...]
     """The files that ``measure`` reads; it sees nothing else."""
-    measure: Callable[[Tables], Sequence[Found]]
-    """A measurement for each case, or phrases that say why there is none."""
+    measure: Callable[[Tables], Iterable[Found]]
+    """A measurement for each case; phrases that say why there is none are told where no case has one."""
     kind: Kind = "finding"
     also: tuple[str, ...] = ()
     """Other ids under which a study may list the figure: the figure whose panel it is, or one that repeats it."""

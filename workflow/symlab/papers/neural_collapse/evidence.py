@@ -87,8 +87,7 @@ def named(table: pd.DataFrame) -> pd.DataFrame:
 
 def lineages(tables: Tables) -> pd.DataFrame:
     """Networks that were grown, the references left out."""
-    table = networks(tables)
-    return table[table["grown"] & ~table["reference"]]
+    return networks(tables).query("grown and not reference")
 
 
 def in_lines(title: str) -> str:
@@ -144,8 +143,7 @@ def slopes_at_optima(rows: pd.DataFrame, values: Sequence[str], several: Statist
 
 def slopes_of(tables: Tables, values: Sequence[str], chosen: Chosen, several: Statistic = slope) -> list[Found]:
     """Mean ``slopes_at_optima`` over ``lineages``, of each setting and value."""
-    rows = lineages(tables)
-    return slopes_at_optima(rows[chosen(rows)], values, several).means() or [LACKS]
+    return slopes_at_optima(lineages(tables)[chosen], values, several).means() or [LACKS]
 
 
 def slopes_from_scratch(

@@ -16,6 +16,7 @@ from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Found, Tables, above, at_least, below, between
 from symlab.study.facets import draw_rows, facets, labelled
+from symlab.study.tables import some
 
 BY = {"constant": r"$\lambda$ constant", "uniform": r"$\lambda/L$", "split": r"$\lambda/L$, last $\lambda$"}
 ORDER = ("RN1", "T11", "pre-LN T11", "RN2")
@@ -28,8 +29,6 @@ LARGE = 5
 """The depth from which on the paper calls its curves log-linear."""
 CONTROLLED = ("rn1", "t11", "rn2")
 """Fig. 2's networks."""
-LEAST = 1e-12
-"""What a metric is drawn as where it is less."""
 
 
 def metrics_against_depth(tables: Tables, style: Style) -> Figure:
@@ -38,9 +37,8 @@ def metrics_against_depth(tables: Tables, style: Style) -> Figure:
     Those whose labels a simplex does not bound (tokens, margins) are left out. Of an architecture the first data set;
     the control, two layers a block at a constant penalty, is Fig. 2's where there is anything else.
     """
-    table = minimised(tables).dropna(subset=list(METRICS))
-    if table.empty:
-        raise UserError(f"it needs networks of {DEPTHS} depths: add to neural_collapse.runs.L.")
+    lacking = f"it needs networks of {DEPTHS} depths: add to neural_collapse.runs.L."
+    table = some(minimised(tables).dropna(subset=list(METRICS)), lacking)
     table["architecture"] = table["called"] + table["of_loss"]
     of_each = table.groupby("architecture")
     first = of_each["dataset"].transform("first")
@@ -53,8 +51,7 @@ def metrics_against_depth(tables: Tables, style: Style) -> Figure:
 
 def minimised(tables: Tables) -> pd.DataFrame:
     """Networks by Adam and L-BFGS, grown or each depth from scratch, where there are depths enough."""
-    table = evidence.networks(tables)
-    table = table[table["optimizer"] == "lbfgs"]
+    table = evidence.networks(tables).query("optimizer == 'lbfgs'")
     return table[table.groupby(["setting", "grown"])["L"].transform("nunique") >= DEPTHS]
 
 
@@ -62,12 +59,8 @@ def of_one_data_set(tables: Tables) -> pd.DataFrame:
     """RN1, T11 and RN2 with a constant penalty and cross-entropy, of the data set that Fig. 2 and its claim are about.
 
     Of those with RN1 and RN2 from scratch, or, where there is none, with grown ones, it is that with most of the three.
-
-    Raises:
-        UserError: none has RN1 and RN2.
     """
-    rows = minimised(tables)
-    rows = rows[(rows["by_depth"] == "constant") & (rows["loss"] == "cross_entropy") & rows["network"].isin(CONTROLLED)]
+    rows = minimised(tables).query("by_depth == 'constant' and loss == 'cross_entropy' and network in @CONTROLLED")
     rows = rows[~rows["pre_norm"] & ~rows["every_token"]]
     for known in (rows[~rows["grown"]], rows):
         there = known.groupby("dataset", sort=False)["network"].agg(set)
@@ -86,7 +79,7 @@ def control_beside_others(tables: Tables, style: Style) -> Figure:
 def draw_metrics(table: pd.DataFrame, style: Style, row: str, column: str) -> Figure:
     """Metrics of networks against depth, by the columns ``row`` and ``column``, of which one is "metric"."""
     long = table.melt([name for name in table.columns if name not in METRICS], list(METRICS), "metric", "value")
-    long["value"] = np.log10(long["value"].clip(lower=LEAST))
+    long["value"] = np.log10(long["value"].clip(lower=1e-12))
     long["label"] = long["by_depth"].map(BY).where(long["grown"], long["by_depth"].map(BY) + SCRATCH)
     long = pd.concat([long[~long["reference"]], long[long["reference"]].assign(label=REFERENCE),
                       long[~long["within"] & long["grown"]].assign(label=ABOVE)])  # fmt: skip
@@ -124,8 +117,7 @@ def _large_residual(rows: pd.DataFrame) -> pd.Series:
 
 def rate_of_optima(tables: Tables) -> list[Found]:
     """Slope over that of the bound, of post-LN RN1's networks from L = 5 on; of squared error NC2 is NC2B."""
-    rows = evidence.lineages(tables)
-    rows = rows[(rows["network"] == "rn1") & ~rows["pre_norm"] & (rows["loss"] != "margins") & (rows["L"] >= LARGE)]
+    rows = evidence.lineages(tables).query("network == 'rn1' and not pre_norm and loss != 'margins' and L >= @LARGE")
     found = evidence.slopes_at_optima(rows, tuple(RATES))
     rates = tuple(replace(each, values=each.values / RATES[each.case.key["value"]]) for each in found)
     return Cases(rates, "lineages").means() or [evidence.LACKS]
@@ -133,8 +125,7 @@ def rate_of_optima(tables: Tables) -> list[Found]:
 
 def share_calm(tables: Tables) -> list[Found]:
     """Share of each lineage's networks at an optimum whose gradient is small too, mean over lineages."""
-    rows = evidence.lineages(tables)
-    rows = rows[rows["within"]]
+    rows = evidence.lineages(tables).query("within")
     calm = (rows["gradient"] <= evidence.CALM).astype(float).where(rows["gradient"].notna())
     each = cases(rows.assign(calm=calm), "calm", unit=("setting", "seed"))
     return Cases(each.of, "lineages").means() if len(rows) else ["no network is at an optimum"]
@@ -155,9 +146,8 @@ FIGURES = {
         "log₁₀ of NC1, NC2A (of squared error without a bias NC2B) and NC3 of the last features against the depth L "
         "(study `{study}`). *From scratch*, networks of each depth are trained by themselves, by Adam and as many "
         "iterations of L-BFGS at every depth. Others begin with those of the depth before, some blocks split in two: "
-        "of them hollow circles are more than 5 % over the least loss that is known, and crosses the best of each "
-        "depth, minimised for longer. `λ/L` divides every penalty by L, `λ/L, last λ` those of hidden weights alone. "
-        "An architecture with several data sets is shown on the first.",
+        "crosses are the best of each depth, minimised for longer. `λ/L` divides every penalty by L, `λ/L, last λ` "
+        "those of hidden weights alone. An architecture with several data sets is shown on the first.",
         metrics_against_depth,
         seen="The slope of log₁₀ NC1 on log₁₀ L is {falls(value=NC1, fitting=False)}.",
         differs="Samples and seeds are fewer than the paper's, and networks are minimised by Adam and L-BFGS, not for "

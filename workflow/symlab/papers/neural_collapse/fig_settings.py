@@ -16,27 +16,21 @@ from symlab.study.card import Drawing
 from symlab.study.cases import Cases, Values, cases
 from symlab.study.claim import Bound, Case, Claim, Found, Tables, at_least, below, slope
 from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, facets, labelled
-from symlab.study.tables import need
+from symlab.study.tables import need, some
 
 QUANTITIES = {"excess": "loss over free features", "hidden": "penalty of blocks", "scatter": "NC1"}
 SEEN, UNSEEN = "NC1 that the last layer sees", "NC1 that it does not see"
-MIXED = "labels are mixed:\nnot defined"
 GROWN, SCRATCH, BARE = "grown", "from scratch", "without branches"
 LIKE = r"$\propto\ \ln^2 L\,/\,L$"
 ACROSS = 4
 """Settings beside each other; more go below."""
 FALLING = 8
 """The depth from which on ln² L / L falls: it is largest at e², 7.4, and rises over depths of 2 to 13 as a whole."""
-BEFORE = {1: "one layer", 2: "2 layers"}
-"""Layers before the last that the paper's remark on the last layers is checked on."""
-EQUAL = 0.2
-"""By how much the gradients of grown networks and of those from scratch may differ."""
 
 
 def losses_against_depth(tables: Tables, style: Style) -> Figure:
     """A column a setting: the loss over that of free features, the penalty of blocks, both parts of NC1."""
-    table = evidence.networks(tables)
-    table = table[~table["reference"] & (table["optimizer"] == "lbfgs") & (table["loss"] != "squared_error")]
+    table = evidence.networks(tables).query("not reference and optimizer == 'lbfgs' and loss != 'squared_error'")
     depths = table[table["grown"]].groupby("title", sort=False)["L"].nunique()
     settings = list(depths.index[depths >= DEPTHS])
     if not settings:
@@ -71,7 +65,8 @@ def _panel(rows: pd.DataFrame, quantity: str, ticks: Sequence[int]) -> Panel:
         parts = {SEEN: "NC1_row", UNSEEN: "NC1_null"}
         rows = pd.concat([grown.assign(label=label, scatter=grown[part]) for label, part in parts.items()])
         if rows["scatter"].isna().all():
-            told = lambda axis: axis.text(0.5, 0.5, MIXED, ha="center", va="center", transform=axis.transAxes)  # noqa: E731
+            mixed = "labels are mixed:\nnot defined"
+            told = lambda axis: axis.text(0.5, 0.5, mixed, ha="center", va="center", transform=axis.transAxes)  # noqa: E731
     return Panel(rows.dropna(subset=quantity), "L", quantity, axes, _draw, more=told)
 
 
@@ -87,10 +82,9 @@ def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str
 
 def grown_over_scratch(tables: Tables) -> list[Found]:
     """Loss over free features of grown networks over that of those from scratch with as many gradients, by depth."""
-    table = evidence.networks(tables)
-    table = table[(table["optimizer"] == "lbfgs") & ~table["reference"]]
+    table = evidence.networks(tables).query("optimizer == 'lbfgs' and not reference")
     spent = table.groupby(["setting", "L", "grown"])["work"].mean().unstack("grown").reindex(columns=[True, False])
-    equal = spent.index[(spent[True] / spent[False] - 1).abs() <= EQUAL]
+    equal = spent.index[(spent[True] / spent[False] - 1).abs() <= 0.2]
     table = table[pd.MultiIndex.from_frame(table[["setting", "L"]]).isin(equal)]
     grown, scratch = (
         cases(rows, "excess", ["setting", "L"], name="{setting}, L = {L}")
@@ -130,9 +124,7 @@ def grown_layers(tables: Tables) -> pd.DataFrame:
 
 def collapse_by_layer(tables: Tables, style: Style) -> Figure:
     """A panel a setting: NC1 against the layer over the last one, a line a depth, mean over lineages."""
-    table = grown_layers(tables)
-    if table.empty:
-        raise UserError(f"it needs networks of {DEPTHS} depths (neural_collapse.runs.L).")
+    table = some(grown_layers(tables), f"it needs networks of {DEPTHS} depths (neural_collapse.runs.L).")
     table = table.assign(label=table["L"].map("L = {}".format), log=np.log10(table["NC1"]))
     axes = labelled("place of layer", r"$\log_{10}$ NC1")
     means = table.groupby(["title", "L", "label", "place"], sort=False)["log"].mean().reset_index().assign(seed=0)
@@ -145,10 +137,9 @@ def collapse_by_layer(tables: Tables, style: Style) -> Figure:
 
 def falls_before_the_last(tables: Tables) -> list[Found]:
     """Slope of log10 NC1 on log10 L of the first and second layer before the last, mean over lineages at an optimum."""
-    table = grown_layers(tables)
-    table = table[evidence.of_kind("plotted", "theorem")(table) & (table["layer"] > 1)]
+    table = grown_layers(tables)[evidence.of_kind("plotted", "theorem")].query("layer > 1")
     found: list[Values] = []
-    for before, place in BEFORE.items():
+    for before, place in ((1, "one layer"), (2, "2 layers")):
         for each in evidence.slopes_at_optima(table[table["before"] == before], ["NC1"]):
             key = each.case.key
             found.append(replace(each, case=Case(f"{place} before the last, {key['setting']}", **key, before=before)))
@@ -158,11 +149,10 @@ def falls_before_the_last(tables: Tables) -> list[Found]:
 FIGURES = {
     "collapse-loss": Drawing(
         "Loss over the optimum, its penalty, and the scatter that is left",
-        "Above: how far the loss is over the optimum of free features with the same last penalty, of grown networks, "
-        "of networks trained from scratch, and of one whose hidden weights are 0. Middle: the penalty of the blocks, a "
-        "line a network, with the order that the proof bounds it by, drawn through the last depth. Below: NC1 split "
-        "into scatter that the last layer sees (in its row space) and scatter that it does not. Study `{study}`; "
-        "squared error is left out.",
+        "Above: how far the loss is over the optimum of free features with the same last penalty; without branches, "
+        "hidden weights are 0. Middle: the penalty of the blocks, a line a network, with the order that the proof "
+        "bounds it by, drawn through the last depth. Below: NC1 split into scatter that the last layer sees (in its "
+        "row space) and scatter that it does not. Study `{study}`; squared error is left out.",
         losses_against_depth,
         seen="The slope of log₁₀ of the loss over free features on log₁₀ L is {falls(value=excess)}.",
         differs="Not in the paper; the penalty's cost is what its proofs bound.",

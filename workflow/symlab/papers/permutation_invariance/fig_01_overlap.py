@@ -1,6 +1,7 @@
 """Fig. 1 and Theorem 5: the overlap P of the types of two students drawn uniformly from the minima, against width."""
 
 import math
+from collections.abc import Iterator
 from functools import partial
 
 import pandas as pd
@@ -23,8 +24,6 @@ LINES: dict[str, tuple[str, int, LineStyleType]] = {
     "overlap_mean": ("mean of draws ± s.e.", 1, ""),
 }
 """The name, colour and line of each column that is drawn."""
-DRAWN = 12
-"""How many of the means of draws are shown at most, so that they leave the exact curve to be seen."""
 
 
 def against_width(tables: Tables, style: Style) -> Figure:
@@ -47,9 +46,9 @@ def against_width(tables: Tables, style: Style) -> Figure:
 
 
 def _draw_line(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
-    """A curve, or some of the means of draws with their errors."""
+    """A curve, or some of the means of draws with their errors, at most twelve: they leave the curve to be seen."""
     if look.marker:
-        some = rows.iloc[:: -(-len(rows) // DRAWN)]
+        some = rows.iloc[:: -(-len(rows) // 12)]
         axis.errorbar(some[x], some[y], some["overlap_se"], fmt="none", ecolor=look.color, capsize=1.5, elinewidth=0.8)
         draw_rows(axis, some, x, y, look, label)
     else:
@@ -79,19 +78,17 @@ FIGURES = {
 }
 
 
-def minimum(tables: Tables) -> list[Found]:
+def minimum(tables: Tables) -> Iterator[Found]:
     """The width at which the exact curve is smallest, in units of M."""
-    found: list[Found] = []
     for case, rows in cases_of(tables[TABLE], ["M"], "M = {M:g}"):
         M, curve = case.key["M"], rows.set_index("m")["overlap"].astype(float).sort_index()
         ratio = curve.index / M
         if not ((ratio > 2) & (ratio <= 2.4)).any() or 2 not in ratio or ratio.min() >= 2 or ratio.max() <= 2.4:
-            found.append(f"{case}: needs widths below 2M, of 2M, up to 2.4M and beyond")
+            yield f"{case}: needs widths below 2M, of 2M, up to 2.4M and beyond"
             continue
         place = math.nan if curve.isna().any() else curve.idxmin()
         detail = f"T = {curve.min():.4f} at m = {place:g}; T = {curve[2 * M]:.4f} at m = 2M"
-        found.append(exact_value(place / M, len(curve), case, detail, "widths"))
-    return found
+        yield exact_value(place / M, len(curve), case, detail, "widths")
 
 
 CLAIMS = {

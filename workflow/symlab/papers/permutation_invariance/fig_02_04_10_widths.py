@@ -21,7 +21,6 @@ TABLE, RUNS = "widths_barriers.csv", "widths_runs.csv"
 TEACHER = ["M", "d"]
 WIDE = 4
 """Width in units of M from which samples are to decay as Theorem 6 says."""
-RATE = r"$\propto m^{-1/2}$ (Theorem 6)"
 
 
 def above_first_teacher(tables: Tables, style: Style) -> Figure:
@@ -36,7 +35,8 @@ def above_first_teacher(tables: Tables, style: Style) -> Figure:
     rows = wide.assign(label=wide["M"].map(names))
     decay = Panel(rows, "m", "barrier", axes, drawing.draw_means, more=partial(_draw_rate, wide))
     looks = assign_looks(list(names.values()), style, ordered=True)
-    return draw_by_teacher(first, style, [decay], looks, [line_entry(RATE, color="0.6", linewidth=1.2)])
+    rate = line_entry(r"$\propto m^{-1/2}$ (Theorem 6)", color="0.6", linewidth=1.2)
+    return draw_by_teacher(first, style, [decay], looks, [rate])
 
 
 def above_each_teacher(tables: Tables, style: Style) -> Figure:

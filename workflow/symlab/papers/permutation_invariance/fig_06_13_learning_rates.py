@@ -23,6 +23,7 @@ BELOW, THRESHOLD = 1.9, 2.0
 CONVERGED = 0.3
 """Below this rate a fixed number of steps leaves a loss that raises the barrier."""
 LACKING = f"needs trained students with M = {M}, d = {D}, m = {WIDTH}"
+BOTH_SIDES = f"{LACKING} at learning rates up to {BELOW} and from {THRESHOLD} on"
 SETTING = (
     f"The paper does not say for which students; M = {M}, d = {D}, m = {WIDTH} was chosen because a pilot had its "
     "threshold there."
@@ -48,17 +49,13 @@ def against_learning_rate(tables: Tables, style: Style) -> Figure:
     colors = palette(style)
     styles = Look(colors[0]), Look(colors[2], "--", "s"), Look(colors[4], "-", "D"), Look(colors[3], "-", "^")
     looks = {name: look for (_, name), look in zip(LINES.values(), styles, strict=True)}
-    kinds = list(rows.groupby(["M", "d", "m"], sort=False))
-    grid = []
-    for _, of_kind in kinds:
-        limit, panels = partial(_draw_limit, of_kind), of_kind.groupby("panel", sort=False)
-        grid.append(
-            [
-                Panel(part, "lr", "value", labelled(drawing.LR, str(name)), drawing.draw_means, more=limit)
-                for name, part in panels
-            ]
-        )
-    names = [f"$M$ = {M}, $d$ = {d}, $m$ = {m}" for (M, d, m), _ in kinds]
+    kinds = dict(list(rows.groupby(["M", "d", "m"], sort=False)))
+    grid = [
+        [Panel(part, "lr", "value", labelled(drawing.LR, str(name)), drawing.draw_means, more=partial(_draw_limit, of))
+         for name, part in of.groupby("panel", sort=False)]
+        for of in kinds.values()
+    ]  # fmt: skip
+    names = ["$M$ = {}, $d$ = {}, $m$ = {}".format(*kind) for kind in kinds]
     return draw_grid(
         grid, looks, sharex=True, sharey=False, height=2.2, rows_named=names if len(names) > 1 else (),
         entries=[line_entry(STABILITY, **LIMIT)],
@@ -95,8 +92,8 @@ FIGURES = {
         "and the same with entries below 1e-3 set to 0; that of the norms of the rows; and the number of rows with "
         "norm below 0.01. The dotted line is the stability limit of gradient descent, 2 over the largest eigenvalue of "
         "the Hessian, mean over runs without zero rows. Entries that have yet to become 0 raise the index of all "
-        "entries little by little, so most of its slow rise is convergence. Runs that diverged or ended with a loss "
-        "above 1e-5 are not drawn: those of the largest rates diverge, those of the smallest have yet to converge.",
+        "entries little by little, so most of its slow rise is convergence. Of runs that are not kept those of the "
+        "largest rates diverge, those of the smallest have yet to converge.",
         against_learning_rate,
         seen="Every other student has a row of zeros from a learning rate of {threshold} on.",
         differs="The paper draws the index of all entries alone, and does not say for which M, d and m.",
@@ -105,8 +102,7 @@ FIGURES = {
         "Matched barrier against the learning rate",
         "Matched loss barrier between trained students against the learning rate, for neurons matched by type and rank "
         "(Algorithm 1; rows of 0 are matched last, with those that found no partner) and by linear assignment. Open "
-        "marks are barriers of 0 up to rounding. Pairs with a run that diverged or ended with a loss above 1e-5 are "
-        "not drawn: those of the largest rates diverge, those of the smallest have yet to converge.",
+        "marks are barriers of 0 up to rounding. Pairs that are not kept are as in Figure 6.",
         barrier_against_learning_rate,
         seen="At the largest learning rate {collapse:%} of the barrier below the threshold is left.",
         differs="The paper shows one matching, and does not say for which M, d and m.",
@@ -115,26 +111,18 @@ FIGURES = {
 
 
 def zero_rows_below(tables: Tables) -> list[Found]:
-    def most(curve: Curve) -> tuple[float, str]:
-        return curve["zero_rows"].max(), _range(curve)
-
-    found = _curves(tables, lambda lr: lr <= BELOW)
-    return measure_each(found, most, f"{LACKING} at learning rates up to {BELOW}")
+    found, lacking = _curves(tables, lambda lr: lr <= BELOW), f"{LACKING} at learning rates up to {BELOW}"
+    return measure_each(found, lambda curve: (curve["zero_rows"].max(), _range(curve)), lacking)
 
 
-def first_with_zero_rows(tables: Tables) -> list[Found]:
+def first_with_zero_rows(curve: Curve) -> tuple[float, str, tuple[float, float]]:
     """The smallest learning rate at which every other student or more has a zero row; infinite if none has."""
-
-    def threshold(curve: Curve) -> tuple[float, str, tuple[float, float]]:
-        first = _threshold(curve)
-        detail = ", ".join(f"{count:.3g} at {lr:g}" for lr, count in curve["zero_rows"].items() if lr >= BELOW)
-        # The threshold itself is between the rate before and this one.
-        before = max((lr for lr in curve.places if lr < first), default=0.0)
-        between = math.nextafter(before, first) if math.isfinite(first) else first, first
-        return first, f"zero rows: {detail}; {_range(curve)}", between
-
-    lacking = f"{LACKING} at learning rates up to {BELOW} and from {THRESHOLD} on"
-    return measure_each(_on_both_sides(tables), threshold, lacking)
+    first = _threshold(curve)
+    detail = ", ".join(f"{count:.3g} at {lr:g}" for lr, count in curve["zero_rows"].items() if lr >= BELOW)
+    # The threshold itself is between the rate before and this one.
+    before = max((lr for lr in curve.places if lr < first), default=0.0)
+    between = math.nextafter(before, first) if math.isfinite(first) else first, first
+    return first, f"zero rows: {detail}; {_range(curve)}", between
 
 
 def spread_below_over_jump(tables: Tables) -> list[Found]:
@@ -226,7 +214,7 @@ CLAIMS = {
         quantity="smallest learning rate at which the mean number of zero rows of a student is 0.5 or more",
         bound=between(1.9, 2.1),
         reason=f"The paper: 'for example, learning rate = 2'. {SETTING} One step of 0.1 is left on either side.",
-        measure=first_with_zero_rows,
+        measure=lambda tables: measure_each(_on_both_sides(tables), first_with_zero_rows, BOTH_SIDES),
     ),
     "permutation-6-jump": _claim(
         statement="Sparsity is flat below the threshold and jumps at it",

@@ -19,9 +19,6 @@ from symlab.study.facets import Panel, draw_grid, facets, labelled
 from symlab.study.tables import need, some, where
 
 BARRIERS, CURVES = "barriers.csv", "curves.csv"
-PEAK = 25
-"""The width at which the paper has its peak, and shows that matching helps little."""
-MOST_PANELS = 9
 STEPS = (
     "The paper writes of 10,000 epochs, six million steps of its batch of 100. Read as 10,000 steps, 17 epochs, this "
     "is the paper's training, and its peak at a width of 25 was not found."
@@ -56,11 +53,7 @@ def kinds(rows: pd.DataFrame) -> list[str]:
 
 
 def drawn(table: pd.DataFrame, least: int) -> pd.DataFrame:
-    """``train_rows`` for a figure.
-
-    Raises:
-        UserError: there are none, or no permuted paths.
-    """
+    """``train_rows`` for a figure."""
     number = {1: "one width", 3: "three widths"}[least]
     rows = some(
         train_rows(table, least),
@@ -130,7 +123,7 @@ def paths_at_three_widths(tables: Tables, style: Style) -> Figure:
     grid, names = [], []
     for name, part in rows.groupby("kind", sort=False):
         first, *between, last = sorted(part["width"].unique())
-        shown = [first, min(between, key=lambda width: abs(width - PEAK)), last]
+        shown = [first, min(between, key=lambda width: abs(width - 25)), last]  # Where the paper has its peak.
         grid.append([path_panel(part[part["width"] == width], f"width {width:g}") for width in shown])
         names.append(str(name))
     return draw_grid(grid, method_looks(style), line="method", rows_named=names, note=over_pairs(rows))
@@ -138,15 +131,11 @@ def paths_at_three_widths(tables: Tables, style: Style) -> Figure:
 
 def paths_by_width(tables: Tables, style: Style) -> Figure:
     rows = drawn(need(tables, CURVES), 1)
-    grid = [
-        path_panel(part, ", ".join(filter(None, [kind, f"width {width:g}"])))
-        for (kind, width), part in rows.groupby(["kind", "width"])
-    ]
-    if len(grid) > MOST_PANELS:
-        raise UserError(
-            f"{where(rows)}.variants has {len(grid)} widths, for which there is no room; draw a study of at most "
-            f"{MOST_PANELS}."
-        )
+    parts = rows.groupby(["kind", "width"])
+    if (n := parts.ngroups) > 9:
+        key = f"{where(rows)}.variants"
+        raise UserError(f"{key} has {n} widths, for which there is no room; draw a study of at most 9.")
+    grid = [path_panel(part, ", ".join(filter(None, [kind, f"width {width:g}"]))) for (kind, width), part in parts]
     return draw_grid(wrap(grid), method_looks(style), line="method", sharey=True, note=over_pairs(rows))
 
 
@@ -167,8 +156,7 @@ FIGURES = {
     "permutation-7": Drawing(
         "Barrier of the loss against network width",
         "Barrier of the train loss (NLL) on the straight line between two trained networks against their hidden width, "
-        "direct and with the neurons of one permuted to match the other's. Lines are means over pairs, bands run from "
-        "the 10th to the 90th percentile.",
+        "direct and with the neurons of one permuted to match the other's.",
         barrier_against_width,
         seen="Between the ends of the widths the largest matched barrier is {peak} times the larger one at the ends.",
         differs="The paper writes of 10,000 epochs, which are read as steps here, and names two works "
@@ -177,9 +165,8 @@ FIGURES = {
     "permutation-8": Drawing(
         "Loss along the path at three widths",
         "Train loss (NLL) on the straight line between two networks of a pair: λ = 0 is the first network, λ = 1 the "
-        "second, as it is (direct) or with its neurons permuted to match the first. From left to right the smallest "
-        "width, 25 (where the paper has its peak), and the largest. Lines are means over pairs, bands one standard "
-        "deviation.",
+        "second, as it is (direct) or with its neurons permuted to match the first. In the middle is the width nearest "
+        "25, where the paper has its peak.",
         paths_at_three_widths,
         seen="At the largest width matching leaves {wide:%} of the barrier.",
         differs="The paper writes of 10,000 epochs, which are read as steps here.",
@@ -188,7 +175,7 @@ FIGURES = {
         "Loss along the path by width multiplier",
         "Train loss (NLL) on the straight line between two networks of a pair, a panel for each width (of "
         "convolutional networks the width multiplier): λ = 0 is the first network, λ = 1 the second, as it is (direct) "
-        "or with its neurons permuted to match the first. Lines are means over pairs, bands one standard deviation.",
+        "or with its neurons permuted to match the first.",
         paths_by_width,
         seen="Between the ends of the widths the largest matched barrier is {peak} times the larger one at the ends.",
         differs="Exploratory and no faithful rerun: the paper leaves the architecture, the widths and the training of "
@@ -213,7 +200,7 @@ def direct_stays(tables: Tables) -> list[Found]:
     """Smallest mean direct barrier over the widths as a fraction of the largest, for each data set and depth."""
 
     def least(curve: Curve) -> tuple[float, str]:
-        low, high = curve["barrier_max"].min(), curve["barrier_max"].max()
+        low, high = curve["barrier_max"].agg(["min", "max"])
         return over(low, high), f"{low:.3g} to {high:.3g}"
 
     rows = train_rows(as_in_fig_7(tables[BARRIERS]))

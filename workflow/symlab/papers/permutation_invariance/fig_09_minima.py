@@ -1,6 +1,7 @@
 """Fig. 9: which of the global minima gradient descent finds, as uniform samples would."""
 
 import math
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -97,12 +98,11 @@ FIGURES = {
 }
 
 
-def p_of_doubled_types(tables: Tables) -> list[Found]:
+def p_of_doubled_types(tables: Tables) -> Iterator[Found]:
     """p value of Pearson's test that each of the M types is doubled equally often in students with m = M + 1."""
     # All claims are imported where one is evaluated, and scipy takes time.
     from scipy.stats import chisquare
 
-    found: list[Found] = []
     rows = trained(keep(tables[RUNS]))
     for case, of_case in cases_of(rows[rows["m"] == rows["M"] + 1], ["source", "M", "d"], name_students):
         M, doubled = case.key["M"], of_case["doubled_type"][of_case["doubled_type"] != 0]
@@ -112,18 +112,17 @@ def p_of_doubled_types(tables: Tables) -> list[Found]:
         # Types that are undefined are none of these.
         statistic, p = chisquare(counts) if counts.sum() == len(doubled) else (math.nan, math.nan)
         detail = f"{', '.join(map(str, counts))} of {len(of_case)} students; χ² = {statistic:.3g}"
-        found.append(exact_value(float(p), len(doubled), case, detail, "students"))
-    return found or [f"needs {EXPECTED} M trained students with m = M + 1 that reached a minimum"]
+        yield exact_value(float(p), len(doubled), case, detail, "students")
+    yield f"needs {EXPECTED} M trained students with m = M + 1 that reached a minimum"
 
 
-def distance_from_simplex(tables: Tables) -> list[Found]:
+def distance_from_simplex(tables: Tables) -> Iterator[Found]:
     """Largest |mean - expected| over the ranks of a sorted column, in standard errors, for each initialisation."""
-    found: list[Found] = []
     for (M, d, m, _), rows in tables[ENTRIES].groupby(["M", "d", "m", "init_std"], sort=False):
         init = name_init(rows.iloc[0])
         case = Case(f"initial weights of {init}", init=init, d=d, m=m)
         if M != 1 or rows["runs"].min() < FEWEST_RUNS:
-            found.append(f"{case}: needs M = 1 and {FEWEST_RUNS} students")
+            yield f"{case}: needs M = 1 and {FEWEST_RUNS} students"
             continue
         error = rows["std"].to_numpy(dtype=float) / np.sqrt(rows["runs"].to_numpy(dtype=float))
         scores = (rows["mean"] - rows["expected"]).abs().to_numpy(dtype=float) / error
@@ -131,8 +130,7 @@ def distance_from_simplex(tables: Tables) -> list[Found]:
         row = rows.iloc[int(np.argmax(scores))]
         detail = f"d = {d:g}, m = {m:g}; rank {row['rank']:g}: {row['mean']:.3g} against {row['expected']:.3g}"
         # A number of standard errors has none of its own: the threshold leaves room for chance.
-        found.append(exact_value(float(scores.max()), int(rows["runs"].min()), case, detail, "students"))
-    return found
+        yield exact_value(float(scores.max()), int(rows["runs"].min()), case, detail, "students")
 
 
 _claim = partial(Claim, owner="paper", origin="ours")

@@ -16,9 +16,6 @@ from symlab.study.facets import Panel, labelled
 from symlab.study.tables import need, need_several
 
 DIMENSIONS, TEACHERS = "dimensions_barriers.csv", "teachers_barriers.csv"
-PANELS = (4, 16, 64, 128)
-"""The dimensions of the paper's panels a to d."""
-SLOPE = "slope −1"
 LACKING = "needs students of m = 2M for two teachers"
 
 
@@ -35,9 +32,9 @@ def by_dimension(tables: Tables, style: Style) -> Figure:
     across = drawing.label(students.barriers(rows[rows["m"] == width]))
     axes = labelled("input dimension $d$", "", "xy", title=f"$m$ = {width}", xticks=_some(across["d"]))
     last = Panel(across, "d", "barrier", axes, drawing.draw_means, more=partial(_draw_slope, across))
-    named = rows[rows["d"].isin(PANELS)]
+    named = rows[rows["d"].isin((4, 16, 64, 128))]  # The paper's panels a to d.
     shown = named if named["d"].nunique() > 1 else rows
-    entries = [line_entry(SLOPE, color="0.6", linewidth=1.2)]
+    entries = [line_entry("slope −1", color="0.6", linewidth=1.2)]
     return drawing.draw_barriers(shown.sort_values("d"), "m", ["d"], "dimensions", style, [last], entries=entries)
 
 
@@ -67,11 +64,8 @@ def by_teacher_width(tables: Tables, style: Style) -> Figure:
 FIGURES = {
     "permutation-11": Drawing(
         "Barrier between students by input dimension",
-        "Loss barrier between students against their width m, a panel for each input dimension d, and in the last one "
-        "against d at the width nearest 2M: of trained students (GD) and of uniform samples of the global minima, as "
-        "they are (direct) and matched by type and rank (Algorithm 1) or by linear assignment. For samples d enters "
-        "through the factor 1/d alone, the slope of the grey line. Pairs with a run that diverged or ended with a loss "
-        "above 1e-5 are not drawn.",
+        "As Figure 2, for each input dimension d, and in the last panel against d at the width nearest 2M. For samples "
+        "d enters through the factor 1/d alone, the slope of the grey line.",
         by_dimension,
         seen="Barriers of trained students fall with d to the power of {fall}.",
     ),

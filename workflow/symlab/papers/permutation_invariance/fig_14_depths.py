@@ -12,11 +12,10 @@ from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_most
 from symlab.study.curves import Curve, measure_each
-from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
+from symlab.study.facets import BARS, Panel, assign_looks, draw_grid, labelled
 from symlab.study.tables import need, one_matching, where
 
 TABLE = "barriers.csv"
-EDGE = "at an end of the widths: no peak"
 
 
 def peak_against_depth(tables: Tables, style: Style) -> Figure:
@@ -24,16 +23,12 @@ def peak_against_depth(tables: Tables, style: Style) -> Figure:
     rows = rows[rows["aligned"] & rows["depth"].notna()]
     depths = sorted(rows["depth"].unique())
     if len(depths) < 2:
-        raise UserError(
-            f"{where(tables[TABLE])}.variants has networks of one depth only; sweep over network.widths of several "
-            "lengths."
-        )
+        key = f"{where(tables[TABLE])}.variants"
+        raise UserError(f"{key} has networks of one depth only; sweep over network.widths of several lengths.")
     rows = rows.sort_values("depth").assign(label=rows["depth"].map("depth {:g}".format))
     axes = {**width_axis(rows["width"]), "ylabel": "permuted barrier (NLL)"}
-    grid = [
-        Panel(part, "width", "barrier_max", {**axes, "title": dataset}, options={"band": False})
-        for dataset, part in rows.groupby("dataset", sort=False)
-    ]
+    of_sets = rows.groupby("dataset", sort=False)
+    grid = [Panel(part, "width", "barrier_max", {**axes, "title": name}, options=BARS) for name, part in of_sets]
     table = rows.groupby(["dataset", "depth", "width"])["barrier_max"].mean().unstack("width")
     peaks = pd.DataFrame({"peak": table.idxmax(axis=1), "at_end": _at_an_end(table)}).reset_index()
     names = list(peaks["dataset"].unique())
@@ -44,10 +39,10 @@ def peak_against_depth(tables: Tables, style: Style) -> Figure:
         xlim=(depths[0] - 0.4, depths[-1] + 0.4), ylim=(0, 1.25 * peaks["peak"].max()),
     )  # fmt: skip
     grid.append(Panel(peaks.assign(label=peaks["dataset"]), "depth", "peak", last_axes, _draw_peaks))
-    entries = [mark_entry(EDGE, "o", markerfacecolor="white", markeredgecolor="0.4")] if peaks["at_end"].any() else []
+    edge = mark_entry("at an end of the widths: no peak", "o", markerfacecolor="white", markeredgecolor="0.4")
     return draw_grid(
-        [grid], {**assign_looks(list(dict.fromkeys(rows["label"])), style, ordered=True), **looks}, sharex=False,
-        sharey=False, height=2.6, entries=entries, note=over_pairs(rows),
+        [grid], assign_looks(list(rows["label"].unique()), style, ordered=True) | looks, sharex=False, sharey=False,
+        height=2.6, entries=[edge] if peaks["at_end"].any() else [], note=over_pairs(rows),
     )  # fmt: skip
 
 
@@ -96,9 +91,8 @@ def steps_between_depths(tables: Tables) -> list[Found]:
 
 def peak_of_cifar_over_mnist(tables: Tables) -> list[Found]:
     """Peak width of the mean permuted barrier on CIFAR-10 as a multiple of that on MNIST, for each depth."""
-    rows = networks.matched(tables[TABLE])
     # CIFAR-10 comes from its archive or from JPEG images.
-    rows = rows.assign(source=rows["source"].replace({"cifar10_jpeg": "cifar10"}))
+    rows = networks.matched(tables[TABLE]).replace({"source": {"cifar10_jpeg": "cifar10"}})
 
     def ratio(curve: Curve) -> tuple[float, str]:
         cifar, mnist = _peaks(curve)[["cifar10", "mnist"]]

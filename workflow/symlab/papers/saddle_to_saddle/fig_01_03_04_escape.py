@@ -1,5 +1,6 @@
 """Figs. 1, 3 and 4, and the next saddle: losses and singular values of networks that leave the origin."""
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -22,7 +23,7 @@ STEPS = "gradients"
 
 def farthest(table: pd.DataFrame, L: int | None = None) -> pd.DataFrame:
     """The rows of the ReLU networks that go farthest, of a depth or of all, from the largest weights, by the flow."""
-    chosen = table[(table["activation"] == "relu") & (table["rule"] == "flow")]
+    chosen = table.query("activation == 'relu' and rule == 'flow'")
     chosen = chosen[chosen["ends"] == chosen["ends"].max()]
     chosen = chosen[chosen["std"] == chosen["std"].max()]
     chosen = chosen if L is None else chosen[chosen["L"] == L]
@@ -82,8 +83,7 @@ def left(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def predicted_and_gained(tables: Tables, style: Style) -> Figure:
-    rows = left(need(tables, NEXT))
-    rows = by_depth(rows).assign(relative=rows["gained_speed"] / rows["next_speed"])
+    rows = by_depth(left(need(tables, NEXT))).eval("relative = gained_speed / next_speed")
     looks = assign_looks(list(rows["label"].unique()), style, ordered=True)
     shown = {
         "cosine": "cosine to new neuron",
@@ -98,9 +98,8 @@ def predicted_and_gained(tables: Tables, style: Style) -> Figure:
 FIGURES = {
     "saddle-1": Drawing(
         "Losses and singular values on the way from the origin",
-        "Networks of the study `{study}` of the greatest depth that follow gradient flow from small weights. (a) "
-        "Training loss, (b, c) the ten largest singular values of each layer of one network, after the first escape "
-        "and at the end of its run.",
+        "Networks of the study `{study}` of the greatest depth that follow gradient flow from small weights. (b, c) "
+        "The ten largest singular values of each layer of one network.",
         two_escapes,
         seen="After the first escape the second singular value of the last layer is {one-value(L=6, layer=6)} of the "
         "first, of the first layer {one-value(L=6, layer=1)}.",
@@ -125,9 +124,8 @@ FIGURES = {
     "saddle-next": Drawing(
         "The second escape, and a new neuron at the second plateau",
         "Networks of the study `{study}` between the second plateau, where the loss is flattest over log s after the "
-        "first escape, and the end of their runs: what their weights have gained. It is set beside the fastest "
-        "neuron for the cost's gradient at the plateau, which is what would leave if new neurons of small weights "
-        "stood beside the network.",
+        "first escape, and the end of their runs: what their weights have gained. It is set beside the fastest neuron "
+        "for the cost's gradient at the plateau, which would leave if it stood beside the network.",
         predicted_and_gained,
         seen="The first layer's gain has a cosine of {neuron(L=3)} to the new neuron at depth 3.",
         differs="Not in the paper, which conjectures that saddles of growing bottleneck rank follow (Section 5).",
@@ -147,21 +145,20 @@ def deeper_layers_less_spread(tables: Tables) -> list[Found]:
     return (deep - shallow).means() or [LACKS]
 
 
-def second_gained(tables: Tables) -> list[Found]:
+def second_gained(tables: Tables) -> Iterator[Found]:
     """Second over first singular value at the end over that after the first escape, of networks that leave twice."""
-    found: list[Found] = []
     for L in (4, 6):
         rows = farthest(tables[LAYERS], L)
         if rows.empty or not (rows["ends"] > LEFT).any():
             continue
         end = rows[rows["event"] == rows["ends"]]
         if end.empty:
-            found.append(f"no network of depth {L} leaves the second plateau within its run")
+            yield f"no network of depth {L} leaves the second plateau within its run"
             continue
         after = after_escape(rows).merge(end[NETWORK].drop_duplicates())
         both = (by_network(each[each["layer"] > 0], "second", "layer") for each in (end, after))
-        found += (next(both) / next(both)).means()
-    return found or ["needs runs beyond the first escape"]
+        yield from (next(both) / next(both)).means()
+    yield "needs runs beyond the first escape"
 
 
 def wider_at_depth_6(tables: Tables) -> list[Found]:
@@ -171,8 +168,7 @@ def wider_at_depth_6(tables: Tables) -> list[Found]:
     """
     six, four = (_plateaus(tables, L) for L in (6, 4))
     both = six.add_suffix("_six").join(four.add_suffix("_four"), how="inner")
-    if both.empty:
-        return ["needs runs of depths 6 and 4 beyond the first escape"]
+    both = some(both, "needs runs of depths 6 and 4 beyond the first escape")
     wider = both["decades_six"] > both["decades_four"]
     defined = both[["decades_six", "decades_four"]].notna().all(axis=1)
     known = np.where(wider, both["left_four"], both["left_six"]).astype(bool) & defined

@@ -18,17 +18,12 @@ from symlab.study.tables import need, some
 RUNS, CURVES, LIMITS = "polygon_runs.csv", "polygon_curves.csv", "polygon_limits.csv"
 FASTER, SLOWER, SHARE = "faster than one neuron", "not faster", "share of runs"
 LIMITS_TOLD = "dashed: one neuron, 0.414; dotted: the certified limit, 1/2"
-DOTTED: dict[str, Any] = {"color": "0.6", "linestyle": ":", "linewidth": 0.8}
 NEEDED = 4
 """Neurons a layer that Example 1 needs for more than the speed of one."""
 
 
 def on_circle(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the paper's circle: eight points, depth three.
-
-    Raises:
-        UserError: there are none.
-    """
+    """The rows of the paper's circle: eight points, depth three."""
     lacking = "it needs the circle at depth 3: add 8 to saddle_escape.polygons.N and 3 to its L."
     return some(table[(table["N"] == 8) & (table["L"] == 3)], lacking)
 
@@ -41,16 +36,19 @@ def successes(runs: pd.DataFrame) -> pd.DataFrame:
 
 def circle(tables: Tables, style: Style) -> Figure:
     runs, curves = (on_circle(need(tables, name)) for name in (RUNS, CURVES))
-    width, found = _shown_width(runs), successes(runs)
+    found = successes(runs)
+    # Where both ends are to be seen.
+    width = (found["hits"] / found["n"] - 0.5).abs().idxmin()
     angle, sign = 2 * np.pi * np.arange(1, 9) / 8, np.arange(1, 9) % 2
     points = pd.DataFrame({"x": np.sin(angle), "y": np.cos(angle), "label": np.where(sign, "G = -1", "G = +1")})
     shares = found.reset_index().assign(share=found["hits"].to_numpy() / found["n"].to_numpy(), label=SHARE)
+    needed = lambda axis: axis.axvline(NEEDED, color="0.6", linestyle=":", linewidth=0.8)  # noqa: E731
     limits = {"aspect": "equal", "xlim": (-1.3, 1.3), "ylim": (-1.3, 1.3), "xlabel": "$x_1$", "ylabel": "$x_2$"}
     of_width = {"xscale": "log", "ylim": (-0.03, 1.03), "xlabel": "width", "xticks": found.index, "title": "successes"}
     grid = [
         Panel(points, "x", "y", limits | {"title": "inputs"}, draw_rows, {"markersize": 5}),
         _descents(curves, runs, width, f"descents, width {width}"),
-        Panel(shares, "width", "share", of_width, _draw_shares, more=lambda axis: axis.axvline(NEEDED, **DOTTED)),
+        Panel(shares, "width", "share", of_width, _draw_shares, more=needed),
     ]
     note = f"{LIMITS_TOLD}\nbars: 95 % intervals (exact)"
     return draw_grid([grid], _looks(style), sharex=False, sharey=False, note=note)
@@ -92,12 +90,6 @@ def _draw_shares(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, lab
     low, high = np.transpose([share_of(int(row.hits), int(row.n)).interval for row in rows.itertuples()])
     bars = [rows[y] - low, high - rows[y]]
     axis.errorbar(rows[x], rows[y], yerr=bars, color=look.color, marker=look.marker, capsize=2)
-
-
-def _shown_width(runs: pd.DataFrame) -> int:
-    """The width whose share of successes is nearest to one half: there both ends are to be seen."""
-    found = successes(runs)
-    return int((found["hits"] / found["n"] - 0.5).abs().idxmin())
 
 
 def speed_against_direction(tables: Tables, style: Style) -> Figure:
@@ -174,11 +166,8 @@ def _hits(tables: Tables, chosen: str) -> Cases:
 
 
 def _second_values(tables: Tables, layer: int, worst: str) -> list[Found]:
-    runs = on_circle(tables[RUNS])
-    chosen = runs[(runs["outcome"] == "success") & runs["width"].between(NEEDED, 2 * NEEDED)]
-    ended = chosen[chosen["slope"] <= STILL_BELOW]
-    if ended.empty:
-        return ["needs a success at a width of 4 to 8 that has ended"]
+    chosen = on_circle(tables[RUNS]).query("outcome == 'success' and @NEEDED <= width <= 2 * @NEEDED")
+    ended = some(chosen[chosen["slope"] <= STILL_BELOW], "needs a success at a width of 4 to 8 that has ended")
     told = f"{len(chosen) - len(ended)} more still move at the last step"
     return [value_of_all(float(ended[f"second_{layer}"].agg(worst)), len(ended), detail=told, unit="runs")]
 

@@ -5,46 +5,45 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.papers.saddle_to_saddle.escapes import EVENTS, LAYERS, SMALL, at_drop, by_network, escaped, largest, small
-from symlab.plotting.style import PAGE, Axes, Figure, Look, Shared, Style
+from symlab.papers.saddle_to_saddle import escapes
+from symlab.papers.saddle_to_saddle.escapes import EVENTS, LAYERS, at_drop, by_network, escaped, largest, small
+from symlab.plotting.style import Axes, Figure, Look, Shared, Style
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, above, at_least, below, between
-from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
 from symlab.study.tables import need
 
-STD = {"yscale": "log", "xlabel": r"$\log_{10}$ initial std"}
+KINDS = {"identity": "linear", "relu": "ReLU"}
 
 
 def phase_diagram(tables: Tables, style: Style) -> Figure:
     events, layers = (escaped(need(tables, name)) for name in (EVENTS, LAYERS))
-    events = events.assign(relative=events["speed"] / events["one_neuron"])
+    events = events.eval("relative = speed / one_neuron")
     shown = [
-        (events, "residual", STD | {"ylabel": "at a drop of 1 %", "title": "residual"}),
-        (largest(layers, "second"), "second", STD | {"title": r"$s_2/s_1$, largest of the layers"}),
-        (events, "relative", STD | {"yscale": "linear", "title": "speed over one neuron's"}),
+        _panel(events, "residual", "at a drop of 1 %", title="residual"),
+        _panel(largest(layers, "second"), "second", title=r"$s_2/s_1$, largest of the layers"),
+        _panel(events, "relative", yscale="linear", title="speed over one neuron's"),
     ]
-    return _panels(shown, sharey=False)
+    return _beside(shown, sharey=False)
 
 
 def linear_beside_relu(tables: Tables, style: Style) -> Figure:
-    layers = need(tables, LAYERS)
-    shown = [
-        (largest(escaped(layers, kind), "second"), "second", STD | {"ylabel": "$s_2/s_1$", "title": name})
-        for kind, name in (("identity", "linear"), ("relu", "ReLU"))
-    ]
-    return _panels(shown, sharey="row")
+    kinds = {name: largest(escaped(need(tables, LAYERS), kind), "second") for kind, name in KINDS.items()}
+    return _beside([_panel(rows, "second", "$s_2/s_1$", title=name) for name, rows in kinds.items()], sharey="row")
 
 
-def _panels(shown: list[tuple[pd.DataFrame, str, dict[str, str]]], sharey: Shared) -> Figure:
-    depths = sorted(pd.concat([rows for rows, _, _ in shown])["L"].unique())
+def _panel(rows: pd.DataFrame, value: str, ylabel: str = "", **axes: str) -> Panel:
+    rows = escapes.by_depth(rows).assign(decade=np.log10(rows["std"]))
+    return Panel(rows, "decade", value, labelled(r"$\log_{10}$ initial std", ylabel, "y") | axes, _draw_range)
+
+
+def _beside(shown: list[Panel], sharey: Shared) -> Figure:
+    depths = sorted({L for panel in shown for L in panel.rows["L"]})
     looks = assign_looks([f"depth {L}" for L in depths], Style(), ordered=True)
-    placed = [rows.assign(label="depth " + rows["L"].astype(str), decade=np.log10(rows["std"])) for rows, *_ in shown]
-    grid = [
-        Panel(rows, "decade", value, axes, _draw_range) for rows, (_, value, axes) in zip(placed, shown, strict=True)
-    ]
-    note = "line: median of the networks; bars: from the least to the most"
-    return draw_grid([grid], looks, width=PAGE, height=2.0, sharey=sharey, note=note)
+    return draw_grid(
+        [shown], looks, sharey=sharey, note="line: median of the networks; bars: from the least to the most"
+    )
 
 
 def _draw_range(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
@@ -105,10 +104,9 @@ def exponents(rows: pd.DataFrame, value: str) -> Cases:
     def exponent(values: pd.Series) -> float:
         return float(np.polyfit(np.log(values.index), np.log(values), 1)[0]) if values.notna().all() else np.nan
 
-    rows = rows[rows.groupby(["dataset", "L", "seed"])["std"].transform("nunique") > 1]
-    return by_network(
-        rows.sort_values(["dataset", "L", "seed"], kind="stable").set_index("std"), value, several=exponent
-    )
+    by = ["dataset", "L", "seed"]
+    rows = rows[rows.groupby(by)["std"].transform("nunique") > 1].sort_values(by, kind="stable")
+    return by_network(rows.set_index("std"), value, several=exponent)
 
 
 def half_steps(tables: Tables) -> list[Found]:
@@ -120,7 +118,7 @@ def half_steps(tables: Tables) -> list[Found]:
     return by_halves.paired_ratios(by_whole) or ["needs steps of two lengths"]
 
 
-NONE_SMALL: list[Found] = [f"needs networks from initial weights of {SMALL:g} and less"]
+NONE_SMALL: list[Found] = [f"needs networks from initial weights of {escapes.SMALL:g} and less"]
 _claim = partial(Claim, owner="paper", origin="pilot", tables=(LAYERS,))
 CLAIMS = {
     "saddle-ladder-direction": _claim(

@@ -16,8 +16,6 @@ from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_
 from symlab.study.tables import need
 
 POLYGON, NEAR = "polygon_budget.csv", "near_rank_one.csv"
-FLOOR = 1e-16
-"""Where zeros but for rounding are drawn."""
 NAMES = {"A": "A, weights", "B": "B, hidden activations", "D": "D, what relu cuts"}
 BOUND = "bound of Prop. 3.3"
 TERMS = {
@@ -27,8 +25,6 @@ TERMS = {
     "norms": "unequal norms",
     "output": "outputs not aligned with -G",
 }
-DEEP = 3
-"""The first layer that counts as deep: Example 1, the paper's own, loses speed in the first two."""
 DEPTH = 6
 RATIOS = {"A_change": r"$A_l$ of $W_l - W_l(0)$", "B": r"$B_l$ of activations", "D": r"$D_l$, what relu cuts"}
 START, THEN = "at the start", "at a drop of the loss of 1 %"
@@ -36,22 +32,16 @@ START, THEN = "at the start", "at a drop of the loss of 1 %"
 
 def smallest(layers: pd.DataFrame) -> pd.DataFrame:
     """The rows of ReLU networks of depth 6 from the smallest weights, at all moments."""
-    rows = descents(layers)
-    rows = rows[rows["L"] == DEPTH]
-    return rows[rows["std"] == rows["std"].min()]
+    return descents(layers).query("L == @DEPTH").query("std == std.min()")
 
 
 def ratios_by_layer(tables: Tables, style: Style) -> Figure:
     rows = smallest(need(tables, LAYERS))
     both = pd.concat([at_drop(rows, 0).assign(label=START), at_drop(rows).assign(label=THEN)])
     looks = {START: Look(palette(style)[7]), THEN: Look(palette(style)[0])}
-    grid = [
-        Panel(
-            both.dropna(subset=[ratio]), "layer", ratio,
-            {"yscale": "log", "xlabel": "layer $l$", "title": title, "xticks": range(1, DEPTH + 1)}, draw_each,
-        )
-        for ratio, title in RATIOS.items()
-    ]  # fmt: skip
+    axes = partial(labelled, "layer $l$", "", "y", xticks=range(1, DEPTH + 1))
+    parts = {ratio: both.dropna(subset=[ratio]) for ratio in RATIOS}
+    grid = [Panel(rows, "layer", ratio, axes(title=RATIOS[ratio]), draw_each) for ratio, rows in parts.items()]
     return draw_grid([grid], looks, width=PAGE, height=1.8, sharey=False, note="a line a network of depth 6")
 
 
@@ -109,7 +99,7 @@ def losses(tables: Tables) -> pd.DataFrame:
 def ratios_against_noise(tables: Tables, style: Style) -> Figure:
     rows = need(tables, NEAR).groupby("noise", as_index=False).max()
     lines = [
-        rows.assign(label=name, value=largest_ratio(rows, letter).clip(lower=FLOOR)) for letter, name in NAMES.items()
+        rows.assign(label=name, value=largest_ratio(rows, letter).clip(lower=1e-16)) for letter, name in NAMES.items()
     ]
     looks = assign_looks(list(NAMES.values()), style)
     if len(finite := rows[np.isfinite(rows["bound"])]):
@@ -190,9 +180,9 @@ _claim = partial(Claim, owner="derived", origin="ours", tables=(LAYERS,))
 
 
 def lost_in_deep_layers(tables: Tables) -> list[Found]:
-    rows = losses(tables)
-    rows = rows[rows["L"] == 6]
-    inner = rows["term"].isin(["rank", "cut", "alignment"]) & (rows["layer"] >= DEEP)
+    rows = losses(tables).query("L == 6")
+    # Example 1, the paper's own, loses speed in the first two.
+    inner = rows["term"].isin(["rank", "cut", "alignment"]) & (rows["layer"] >= 3)
     deep, whole = (by_network(of, "lost", several="sum") for of in (rows[inner], rows))
     return (deep / whole).means() or ["needs networks of depth 6 from small weights"]
 
@@ -247,22 +237,19 @@ CLAIMS = {
         measure=drift_at_end,
         also=("saddle-3", "saddle-4"),
     ),
-    "saddle-budget-deep": Claim(
+    "saddle-budget-deep": _claim(
         statement="At the first escape, layers from the third on lose next to no speed",
         quantity="their share in log(|X| |G| / s), by rank, relu and alignment, mean over networks of depth 6",
         bound=below(0.1),
-        owner="derived",
-        origin="ours",
         reason="Rank one and linear layers lose none; they are four of six layers.",
         tables=(EVENTS, LAYERS),
         measure=lost_in_deep_layers,
     ),
-    "saddle-prop3.3-exact": Claim(
+    "saddle-prop3.3-exact": _claim(
         statement="For inputs near rank one, the fastest direction has weights and activations of exactly rank one",
         quantity="largest A and B over layers of the fastest of all starts, the worst draw",
         bound=below(1e-6),
         owner="ours",
-        origin="ours",
         reason="The paper proves a bound that falls with the noise. Exact rank one it conjectures of any inputs, at "
         "most layers (Section 5), and not of all layers here; 1e-6 is left for descents that have not quite ended.",
         tables=(NEAR,),

@@ -1,6 +1,6 @@
 """Polygons: their speed limits, greater depths, and how failures vanish with the width."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -27,8 +27,6 @@ from symlab.study.facets import assign_looks, draw_rows, facets, labelled
 from symlab.study.tables import need, some
 
 RUNS, LIMITS, LIFTS = "polygon_runs.csv", "polygon_limits.csv", "polygon_lifts.csv"
-SHOWN = (3, 4, 5)
-"""Depths that are drawn for each polygon."""
 WIDTH, STARTS = 8, 60
 """Neurons of a layer, and the random starts of each depth that count, which are equally many so."""
 REACHED = 0.99
@@ -40,7 +38,7 @@ CERTIFIED, ONE = "limit of depth 3 (certified)", "one neuron"
 
 def speeds_by_polygon(tables: Tables, style: Style) -> Figure:
     limits = need(tables, LIMITS).sort_values("N")
-    best = need(tables, RUNS).groupby(["N", "L"], as_index=False)["speed"].max().query("L in @SHOWN")
+    best = need(tables, RUNS).groupby(["N", "L"], as_index=False)["speed"].max().query("L in (3, 4, 5)")
     place = pd.Series(np.arange(len(limits)), index=limits["N"].to_numpy())
     shift = best["L"].rank(method="dense") - (best["L"].nunique() + 1) / 2
     rows = best.assign(x=best["N"].map(place) + 0.15 * shift, label="fastest run, depth " + best["L"].astype(str))
@@ -83,24 +81,18 @@ def speed_against_depth(tables: Tables, style: Style) -> Figure:
 
 def starts(tables: Tables) -> pd.DataFrame:
     """The first runs of every depth on the circle."""
-    runs = need(tables, RUNS).query("N == 8 and width == @WIDTH and run < @STARTS")
-    return runs.sort_values("L", kind="stable")
+    return need(tables, RUNS).query("N == 8 and width == @WIDTH and run < @STARTS")
 
 
 def limits_on_circle(tables: Tables) -> pd.Series:
-    """The speed of one neuron and the certified limit of depth 3 on the circle.
-
-    Raises:
-        UserError: it is not among the polygons.
-    """
+    """The speed of one neuron and the certified limit of depth 3 on the circle."""
     limits = need(tables, LIMITS)
     return some(limits[limits["N"] == 8], "it needs the circle: add 8 to saddle_escape.polygons.N.").iloc[0]
 
 
 def lifted_speeds(tables: Tables) -> pd.Series:
     """By depth, the largest speed of a shallower network's fastest run that is made so deep."""
-    lifts = tables[LIFTS]
-    return lifts[(lifts["N"] == 8) & (lifts["width"] == WIDTH)].groupby("L")["speed"].max()
+    return tables[LIFTS].query("N == 8 and width == @WIDTH").groupby("L")["speed"].max()
 
 
 class Fit(NamedTuple):
@@ -142,10 +134,8 @@ def failures_against_width(tables: Tables, style: Style) -> Figure:
 
 def by_polygon(runs: pd.DataFrame) -> Sequence[tuple[str, pd.DataFrame]]:
     """``hits`` of ``n`` by width for each N at depth 3, from the narrowest with a success on, where those are three."""
-    counted = [
-        (case, successes(rows))
-        for case, rows in cases_of(runs.query("L == 3").sort_values("N", kind="stable"), ["N"], "N = {N}")
-    ]
+    runs = runs.query("L == 3").sort_values("N", kind="stable")
+    counted = [(case, successes(rows)) for case, rows in cases_of(runs, ["N"], "N = {N}")]
     hit = [(case, counts.loc[(counts["hits"] > 0).idxmax() :]) for case, counts in counted if counts["hits"].any()]
     return [(case, counts) for case, counts in hit if len(counts) > 2]
 
@@ -228,59 +218,54 @@ def reach_certified(tables: Tables) -> list[Found]:
     return cases(runs, "speed / certified", ("N",), ("width", "run"), "N = {N}").of_all(np.max) or ["needs depth 3"]
 
 
-def reach_lifted_speed(tables: Tables) -> list[Found]:
+def reach_lifted_speed(tables: Tables) -> Iterator[Found]:
     """Fastest start over the lifted speed, a case a depth above 3."""
-    lifted, found = lifted_speeds(tables), []
-    for case, rows in cases_of(starts(tables), ["L"], "depth {L}"):
+    lifted = lifted_speeds(tables)
+    for case, rows in cases_of(starts(tables).sort_values("L", kind="stable"), ["L"], "depth {L}"):
         L, speeds = case.key["L"], rows["speed"]
         if L > 3 and L in lifted:
             fast = int((speeds > REACHED * lifted[L]).sum())
             # Whether one of unknown speed is the fastest is not known.
             fastest = float(speeds.max(skipna=False))
             told = f"{fastest:.4g} against {lifted[L]:.4g}; {fast} starts within a hundredth"
-            found.append(value_of_all(fastest / lifted[L], len(speeds), case, told, "starts"))
-    return [*found] or ["needs depths above 3 and one below, at width 8"]
+            yield value_of_all(fastest / lifted[L], len(speeds), case, told, "starts")
+    yield "needs depths above 3 and one below, at width 8"
 
 
 def exceed_limit_of_depth_3(tables: Tables) -> list[Found]:
-    runs = starts(tables)
-    deep = runs[runs["L"] > 3]
-    if deep.empty:
-        return ["needs depths above 3 at width 8"]
+    deep = some(starts(tables).query("L > 3"), "needs depths above 3 at width 8")
     limit = limits_on_circle(tables)["certified"]
     told = f"depths {', '.join(map(str, sorted(deep['L'].unique())))}"
     return [value_of_all(float(deep["speed"].max(skipna=False) / limit), len(deep), detail=told, unit="starts")]
 
 
-def largest_second_value(tables: Tables) -> list[Found]:
+def largest_second_value(tables: Tables) -> Iterator[Found]:
     """Second over first singular value of the fastest start, the largest of layers 2 to L, a case a depth.
 
     Of those depths whose fastest start is as fast as the lifted networks: others are not near the optimum.
     """
     runs, limit = starts(tables), limits_on_circle(tables)["certified"]
-    found: list[Found] = []
-    for case, of_depth in cases_of(runs[runs["L"] > 2], ["L"], "depth {L}"):
+    for case, of_depth in cases_of(runs[runs["L"] > 2].sort_values("L", kind="stable"), ["L"], "depth {L}"):
         fastest = of_depth.loc[of_depth["speed"].idxmax()]
         if fastest["speed"] > REACHED * limit:
             values = fastest[[f"second_{layer}" for layer in range(2, case.key["L"] + 1)]].to_numpy(dtype=float)
             told = f"layer {2 + int(np.argmax(values))}; first layer {fastest['second_1']:.3g}"
-            found.append(value_of_all(float(values.max()), len(of_depth), case, told, "starts"))
-    return found or ["at no depth a start reaches the limit"]
+            yield value_of_all(float(values.max()), len(of_depth), case, told, "starts")
+    yield "at no depth a start reaches the limit"
 
 
 _claim = partial(Claim, owner="ours", origin="ours", tables=(RUNS, LIMITS))
 
 
-def exponential_rather_than_power(tables: Tables) -> list[Found]:
+def exponential_rather_than_power(tables: Tables) -> Iterator[Found]:
     """Deviance of the power law minus that of the exponential, a case a polygon with three widths and more."""
-    found: list[Found] = []
     for case, counts in by_polygon(tables[RUNS]):
         value, error = power_minus_exponential(counts)
         exponential, power = (fit_failures(counts, law) for law in LAWS)
         told = f"{power.deviance:.3g} and {exponential.deviance:.3g} with {len(counts) - 2} degrees of freedom; "
         told += f"{exponential.b:.3g} a neuron"
-        found.append(Measurement(value, int(counts["n"].sum()), None, case, told, error, "runs"))
-    return found or ["needs three widths of one polygon with successes"]
+        yield Measurement(value, int(counts["n"].sum()), None, case, told, error, "runs")
+    yield "needs three widths of one polygon with successes"
 
 
 CLAIMS = {
@@ -322,11 +307,10 @@ CLAIMS = {
         "quite ended. Ranks that another program found were known.",
         measure=largest_second_value,
     ),
-    "saddle-success-exponential": Claim(
+    "saddle-success-exponential": _claim(
         statement="The chance to miss a fast direction falls exponentially with the width rather than as a power",
         quantity="deviance of the power law minus that of the exponential law (standard error after Vuong)",
         bound=above(0),
-        owner="ours",
         origin="derived",
         reason="Both laws have two numbers; the one with the smaller deviance makes the runs likelier.",
         tables=(RUNS,),

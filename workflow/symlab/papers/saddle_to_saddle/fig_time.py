@@ -17,8 +17,6 @@ SPEEDS = "data_speeds.csv"
 TRAINED, SPHERE = "trained from small weights, at a drop of 1 %", "descent on the sphere"
 WIDTH, RATE, STEPS = 1000, 10, 1_875_000
 """Of the paper's MNIST run: neurons of a layer, rate at |theta| = 1, steps."""
-ALIGNED = 1e-4
-"""Drop of the loss from which on the norm is followed: the weights point along the direction they leave in."""
 
 
 def escape_times(tables: Tables, style: Style) -> Figure:
@@ -60,7 +58,8 @@ def growth(events: pd.DataFrame) -> pd.DataFrame:
 
     Along an escape direction of speed s*, d log |theta| / d s = s* L^(1 - L/2) in units of s (corrected).
     """
-    start, end = (small(escaped(events, event=event))[[*NETWORK, "s", "norm", "speed"]] for event in (ALIGNED, ESCAPE))
+    # From the first of these drops on the weights point along the direction they leave in.
+    start, end = (small(escaped(events, event=event))[[*NETWORK, "s", "norm", "speed"]] for event in (1e-4, ESCAPE))
     both = start.merge(end, on=NETWORK, suffixes=("", "_end"))
     rate = both["speed"] * both["L"] ** (1 - both["L"] / 2)
     predicted = np.log(both["norm_end"] / both["norm"]) / rate
@@ -197,25 +196,21 @@ CLAIMS = {
         reason="It prints 1000 epochs of batches of 32 of 60,000 images at a rate of 10 / |θ|⁴, and shows two escapes.",
         measure=over_printed_run,
     ),
-    "saddle-speeds-one-neuron": Claim(
+    "saddle-speeds-one-neuron": _claim(
         statement="From small weights, networks leave at nearly the speed of the fastest neuron",
         quantity="-L0 of their direction at a drop of 1 % over the speed of the fastest neuron, mean over networks",
         bound=at_least(0.9),
-        owner="ours",
         origin="pilot",
         reason="The paper leaves open which direction training finds. Another program had 0.93 to 0.98 on the same "
         "digits.",
-        tables=(EVENTS,),
         measure=lambda tables: (
             by_network(small(escaped(tables[EVENTS])), "speed / one_neuron", "std").means() or [LACKS]
         ),
     ),
-    "saddle-speeds-sphere": Claim(
+    "saddle-speeds-sphere": _claim(
         statement="On images no network is found that leaves faster than one neuron, however deep",
         quantity="speed of the fastest start on the sphere over that of the fastest neuron",
         bound=at_most(1.001),
-        owner="ours",
-        origin="ours",
         reason="The paper asks when the fastest direction is one neuron's and gives a circle where it is not; a "
         "thousandth is left for ascents that have not quite ended.",
         tables=(SPEEDS,),

@@ -62,51 +62,38 @@ def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str
     draw_rows(axis, rows, x, y, look, label, join=look.linestyle == "-", markersize=size)
 
 
-def of_seeds(rows: pd.DataFrame, values: pd.Series, several: Literal["mean", "max"] = "max") -> Cases:
+def of_seeds(rows: pd.DataFrame, value: str, several: Literal["mean", "max"] = "max") -> Cases:
     """For each kind of labels and seed the largest or mean value (of the gammas and moments in it)."""
     order = rows["labels"].map(list(LABELS).index)
-    rows = rows.assign(value=values).iloc[order.argsort(kind="stable")]
-    return cases(rows, "value", ["labels"], "seed", "{labels}", several=several)
+    return cases(rows.iloc[order.argsort(kind="stable")], value, ["labels"], name="{labels}", several=several)
 
 
 def _last(tables: Tables) -> pd.DataFrame:
-    rows = tables[RANKS]
-    return rows[rows["step"] == rows["step"].max()].sort_values(["labels", "seed", "gamma"])
+    return tables[RANKS].query("step == step.max()").sort_values(["labels", "seed", "gamma"])
 
 
 def rises(tables: Tables) -> list[Found]:
     """By how much the rank rises at most from one gamma to the next, in any seed."""
     rows = _last(tables)
-    change = rows.groupby(["labels", "seed"])["rank"].diff()
-    later = rows.duplicated(["labels", "seed"])
-    return of_seeds(rows[later], change[later]).of_all(np.max)
+    later = rows.assign(rise=rows.groupby(["labels", "seed"])["rank"].diff())[rows.duplicated(["labels", "seed"])]
+    return of_seeds(later, "rise").of_all(np.max)
 
 
 def falls(tables: Tables) -> list[Found]:
     """Which share of the full rank is lost from the least gamma to the largest."""
     rows = _last(tables)
     lost = rows.groupby(["labels", "seed"])["rank"].transform(lambda of: of.iloc[0] - of.iloc[-1])
-    return of_seeds(rows, lost / rows["d"]).means()
-
-
-def from_convex(tables: Tables) -> list[Found]:
-    """How far the rank is from the convex minimiser's, mean over gammas."""
-    rows = _last(tables)
-    return of_seeds(rows, (rows["rank"] - rows["convex"]).abs(), "mean").means()
+    return of_seeds(rows.assign(lost=lost), "lost / d").means()
 
 
 def _outside_band(tables: Tables) -> list[Found]:
     rows = tables[RANKS]
     out = (rows["above"] - rows["zero_rank"]).combine(rows["zero_rank"] - rows["above_band"], np.maximum)
-    return of_seeds(rows, out.clip(lower=0)).means()
+    return of_seeds(rows.assign(out=out.clip(lower=0)), "out").means()
 
 
 COURSE = "mirror_solvers.csv"
 CLOSE = 1e-4
-ROUNDING = 1e-9
-"""Gaps far below it fall no more."""
-FLOOR = 1e-14
-"""Where gaps that are 0 up to rounding are drawn."""
 RUNS: dict[tuple[str, str], tuple[int, Any, str]] = {
     (FACTORS, UNEQUAL): (0, "-", "factors"),
     (FACTORS, DRAWN): (0, ":", "factors, both random"),
@@ -123,7 +110,7 @@ def _gap_against_steps(tables: Tables, style: Style) -> Figure:
     rows = rows[rows["strength"] == strengths[len(strengths) // 2]]
     # Earlier tables have subgradients too.
     names = [RUNS.get(key, (0, "", ""))[2] for key in zip(rows["method"], rows["start"], strict=True)]
-    rows = rows.assign(label=names, log=np.log(rows["gap"].clip(lower=FLOOR))).query("label != '' and step > 0")
+    rows = rows.assign(label=names, log=np.log(rows["gap"].clip(lower=1e-14))).query("label != '' and step > 0")
     means = rows.groupby(["problem", "label", "step"], sort=False)["log"].mean().map(np.exp).rename("gap").reset_index()
     looks = {name: Look(palette(style)[place], line, "") for place, line, name in RUNS.values()}
     axes = {"xlabel": "step", "xscale": "log", "yscale": "log", "ylabel": "objective above the minimum"}
@@ -136,8 +123,7 @@ def _gap_against_steps(tables: Tables, style: Style) -> Figure:
 
 def _gap_of_factors(tables: Tables, part: float) -> Cases:
     """Gaps of the factors, by problem, after that part of the steps or the next measured before."""
-    rows = tables[COURSE]
-    rows = rows[(rows["method"] == FACTORS) & (rows["start"] == UNEQUAL)]
+    rows = tables[COURSE].query("method == @FACTORS and start == @UNEQUAL")
     rows = rows[rows["step"] == rows.loc[rows["step"] <= part * rows["step"].max(), "step"].max()]
     return cases(rows, "gap", ["problem"], ["seed", "strength"], "{problem}")
 
@@ -145,7 +131,7 @@ def _gap_of_factors(tables: Tables, part: float) -> Cases:
 def left_of_gap(tables: Tables) -> list[Found]:
     """The gap at the end over that after half of the steps, the largest over a seed's strengths."""
     end, before = (_gap_of_factors(tables, part) for part in (1, 0.5))
-    left = end / before.map(lambda gap: gap.clip(lower=0) + ROUNDING)
+    left = end / before.map(lambda gap: gap.clip(lower=0) + 1e-9)  # Gaps far below it fall no more.
     return left.map(lambda of: of.groupby(level="seed").max()).means()
 
 
@@ -157,8 +143,7 @@ def steps_to_gap(rows: pd.DataFrame) -> pd.Series:
 
 
 def _slower_than_ista(tables: Tables) -> list[Found]:
-    rows = tables[COURSE]
-    rows = rows[(rows["start"] == UNEQUAL) & (rows["step"] > 0)]
+    rows = tables[COURSE].query("start == @UNEQUAL and step > 0")
     factors, ista = (
         cases(steps_to_gap(rows[rows["method"] == name]), by=["problem"], unit=["strength", "seed"], name="{problem}")
         for name in (FACTORS, ISTA)
@@ -170,15 +155,13 @@ def _slower_than_ista(tables: Tables) -> list[Found]:
 SPARSE = "mirror_sparse.csv"
 JUDGED = 0.9
 """The share at which methods are compared."""
-CELL = ["structure", "seed", "method", "share"]
 
 
 def at_best_strength(tables: Tables) -> pd.DataFrame:
     """Of each method and share the run that is best on training samples; pruning has the strength of its share."""
-    rows = need(tables, SPARSE)
-    rows = rows[(rows["method"] != PRUNED) | (rows["strength"] == rows["share"])]
+    rows = need(tables, SPARSE).query("method != @PRUNED or strength == share")
     rows = rows.sort_values("train", ascending=False, kind="stable", na_position="first")
-    cell = [*CELL, *rows.columns.intersection(["repeat"])]
+    cell = ["structure", "seed", "method", "share", *rows.columns.intersection(["repeat"])]
     return rows.drop_duplicates(cell).sort_values(cell)
 
 
@@ -201,8 +184,7 @@ def _better_than(tables: Tables, method: str) -> list[Found]:
 
 def repeated(tables: Tables) -> list[Found]:
     """By how much runs that begin one rounding apart differ at the end, at each strength, in the worst of the seeds."""
-    rows = tables[SPARSE]
-    rows = rows[(rows["share"] == JUDGED) & ((rows["method"] != PRUNED) | (rows["strength"] == JUDGED))]
+    rows = tables[SPARSE].query("share == @JUDGED and (method != @PRUNED or strength == @JUDGED)")
     if "repeat" not in rows or rows["repeat"].nunique() < 2:
         return ["needs sparse_networks with repeats of 2 or more"]
     by = ["structure", "method", "strength"]
@@ -279,7 +261,7 @@ CLAIMS = {
         bound=below(0.5),
         reason="Equal after infinite time. These steps leave one or two directions at single γ that decay just holds "
         "at 0, 0.13 in the mean by theory; the largest was asked before, to be below 1.5.",
-        measure=from_convex,
+        measure=lambda tables: of_seeds(_last(tables), "abs(rank - convex)", "mean").means(),
     ),
     "mirror-8-band": _claim(
         statement="σ(AS) and slow convergence near the threshold predict how many singular values are still above 1e-6",
@@ -323,12 +305,11 @@ CLAIMS = {
         reason="A point, as for proximal SGD: who adds a symmetry should not lose by it.",
         measure=partial(_better_than, method=PRUNED),
     ),
-    "mirror-sparse-repeated": Claim(
+    "mirror-sparse-repeated": _claim(
         statement="Runs from starts that are one rounding apart end equally accurate",
         quantity="largest difference of their test accuracies with nine tenths set to 0, over seeds, in points",
         bound=at_most(1),
         owner="ours",
-        origin="pilot",
         reason="A point, as between methods. Two processors had given proximal SGD of neurons other accuracies.",
         tables=(SPARSE,),
         measure=repeated,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import starmap
 
 import numpy as np
 import pandas as pd
@@ -22,11 +23,7 @@ LEVEL = 0.05
 
 
 def of_standard(rows: pd.DataFrame) -> pd.DataFrame:
-    """Networks without fixed parts or products.
-
-    Raises:
-        UserError: they have one decay alone, or none of 0.
-    """
+    """Networks without fixed parts or products."""
     rows = rows[rows["scheme"] == "standard"]
     lacking = "needs standard networks with and without decay; give a standard variant sweep: "
     lacking = f"{where(rows) if len(rows) else 'the study'} {lacking}{{recipe.weight_decay: [0, 0.001]}}."
@@ -89,10 +86,10 @@ FIGURES = {
     ),
     "mirror-6": Drawing(
         "Correlations of neurons with and without decay",
-        "Left and middle: correlations of the last hidden layer's live neurons over test samples, before and after "
-        "the activation, like neurons beside each other, of one network each. Right: shares of the pairs of neurons "
-        "correlated above `homogeneity.correlated` and below its negative, and of those whose weights and biases are "
-        "closer than `homogeneity.close` of the sum of their norms; mean and standard deviation over networks.",
+        "Left and middle: correlations as in Figure 3c, before and after the activation. Right: shares of the pairs of "
+        "neurons correlated above `homogeneity.correlated` and below its negative, and of those whose weights and "
+        "biases are closer than `homogeneity.close` of the sum of their norms; mean and standard deviation over "
+        "networks.",
         _matrices_and_shares,
         seen="With the largest decay {blocks(kind=pre):%} more of the pairs are perfectly correlated than without "
         "decay or before training.",
@@ -108,15 +105,10 @@ def by_decay(rows: pd.DataFrame, column: str) -> Cases:
     return cases(rows, column, ["kind", "weight_decay"], NETWORK, lambda key: names[key["kind"]].format(**key))
 
 
-def _more_correlated(tables: Tables) -> list[Found]:
-    found = by_decay(last_epoch(of_standard(tables[TABLE])), "positive")
-    return found.without(weight_decay=0.0).differences(found.at(weight_decay=0.0).keyed("kind"))
-
-
-def _more_merged(tables: Tables) -> list[Found]:
-    found = by_decay(last_epoch(of_standard(tables[TABLE])), "merged")
-    beside = found.without(weight_decay=0.0).beside(found.at(weight_decay=0.0).keyed("kind"))
-    return [permutation_test(each, base) for each, base in beside]
+def with_and_without(tables: Tables, column: str) -> tuple[Cases, Cases]:
+    """A value at the end of each network that decays, and of those that do not."""
+    found = by_decay(last_epoch(of_standard(tables[TABLE])), column)
+    return found.without(weight_decay=0.0), found.at(weight_decay=0.0).keyed("kind")
 
 
 def permutation_test(more: Values, base: Values) -> Measurement:
@@ -148,9 +140,8 @@ def beyond_controls(tables: Tables) -> list[Found]:
     last = last_epoch(rows)
     largest = rows["weight_decay"].max()
     end, none = (by_decay(last[last["weight_decay"] == decay], "positive") for decay in (largest, 0))
-    untrained = by_decay(rows[(rows["epoch"] == 0) & (rows["weight_decay"] == largest)], "positive")
-    if not len(untrained):
-        return ["needs a snapshot of epoch 0"]
+    start = some(rows[(rows["epoch"] == 0) & (rows["weight_decay"] == largest)], "needs a snapshot of epoch 0")
+    untrained = by_decay(start, "positive")
     return replace(end, unit="networks").differences(Cases((*none, *untrained)).extreme(float, "kind"))
 
 
@@ -161,7 +152,7 @@ CLAIMS = {
         quantity="share of correlated pairs, less that without decay",
         bound=above(0),
         reason="Figs. 3 and 6 show blocks with decay and few without.",
-        measure=_more_correlated,
+        measure=lambda tables: Cases.differences(*with_and_without(tables, "positive")),
         owner="paper",
     ),
     "mirror-6-merged": _claim(
@@ -169,7 +160,7 @@ CLAIMS = {
         quantity="p of an exact permutation test of the networks' numbers of merged pairs, with decay and without",
         bound=at_most(0.05),
         reason="Theorem 4 is about weights; correlations also come from a low rank. Few pairs merge: counts.",
-        measure=_more_merged,
+        measure=lambda tables: list(starmap(permutation_test, Cases.beside(*with_and_without(tables, "merged")))),
         origin="derived",
     ),
     "mirror-6-blocks": _claim(

@@ -14,7 +14,7 @@ from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most, below
 from symlab.study.facets import BARS, Panel, assign_looks, draw_grid, draw_rows, labelled
-from symlab.study.tables import last_epoch, need
+from symlab.study.tables import last_epoch, need, some
 
 PAIRS = "neuron_pairs.csv"
 ALIKE, NORM = 0.95, 0.3
@@ -24,8 +24,7 @@ SCHEMES = {"standard": "standard", "w_asymmetric": "W", "syre": "syre"}
 
 def strengths(tables: Tables) -> pd.DataFrame:
     """Last rows before the activation, at the largest decay that fixed weights have, with ``label``, their scheme."""
-    rows = last_epoch(need(tables, TABLE))
-    rows = rows[(rows["kind"] == "pre") & rows["scheme"].isin(SCHEMES)]
+    rows = last_epoch(need(tables, TABLE)).query("kind == 'pre' and scheme in @SCHEMES")
     fixed = rows[rows["scheme"] != "standard"]
     rows = rows[rows["weight_decay"] == fixed["weight_decay"].max()]
     standard = rows["scheme"] == "standard"
@@ -97,11 +96,8 @@ def _tells_drawn(tables: Tables) -> list[Found]:
 
 
 def _areas(pairs: pd.DataFrame) -> list[Found]:
-    of_network = pairs.groupby([*NETWORK, "weight_decay"])
-    both = of_network["merged"].transform("nunique") == 2
-    if not both.any():
-        return ["no network has merged and separate pairs"]
-    of_both = pairs[both].groupby(["weight_decay", *NETWORK])
+    both = pairs.groupby([*NETWORK, "weight_decay"])["merged"].transform("nunique") == 2
+    of_both = some(pairs[both], "no network has merged and separate pairs").groupby(["weight_decay", *NETWORK])
     areas = of_both.apply(area_under_curve, column="score", include_groups=False)
     return cases(areas, by=["weight_decay"], unit=NETWORK, name="decay {weight_decay:g}").means()
 
@@ -120,8 +116,7 @@ def vanished_of_all(tables: Tables) -> pd.DataFrame:
 
 def _against_budget(tables: Tables, style: Style) -> Figure:
     sizes = vanished_of_all(tables).query("undecided == ''")
-    alike = last_epoch(need(tables, TABLE))
-    alike = alike[(alike["kind"] == "pre") & (alike["scheme"] == "standard")]
+    alike = last_epoch(need(tables, TABLE)).query("kind == 'pre' and scheme == 'standard'")
     alike = alike.assign(label=PLAIN + _width(alike))
     names = list(dict.fromkeys([*sizes["label"], *alike["label"]]))
 
@@ -164,13 +159,12 @@ def _below(curve: pd.Series | None, size: float) -> tuple[float, str]:
 FIGURES = {
     "mirror-removed": Drawing(
         "Alike neurons with the symmetry and without",
-        "Above: share of the pairs of live neurons of the last hidden layer that are perfectly correlated, and the "
-        "distance of the closest pair, against the strength σ_F of fixed weights that remove the permutation symmetry "
-        "(0: standard networks), at the same decay; mean and standard deviation over networks. Below: of the closest "
-        "pairs and as many others in standard networks, at the last snapshot before the end, the curvature of loss and "
-        "decay at their mean in the direction in which both neurons differ, and the exponent by which SGD's batches "
-        "take them apart; marked are pairs that have merged at the end. The mirror attracts where the curvature is "
-        "positive in the mean loss, and under SGD where the exponent is negative.",
+        "Above: pairs of live neurons of the last hidden layer against the strength σ_F of fixed weights that remove "
+        "the permutation symmetry (0: standard networks), at the same decay; mean and standard deviation over "
+        "networks. Below: of the closest pairs and as many others in standard networks, at the last snapshot before "
+        "the end, the curvature of loss and decay at their mean in the direction in which both neurons differ, and the "
+        "exponent by which SGD's batches take them apart; marked are pairs that have merged at the end. The mirror "
+        "attracts where the curvature is positive, and under SGD where the exponent is negative.",
         _merging_and_symmetry,
         seen="Of the standard networks' correlated pairs fixed weights leave {fewer:%}.",
         differs="Not in the paper, which has no control.",
@@ -178,9 +172,9 @@ FIGURES = {
     "mirror-budget": Drawing(
         "What a budget of decay does",
         "B = sum of the rates times decay over (1 - momentum): decay alone takes parameters down by exp(-B) and "
-        "products by exp(-2B). Share of parameters below 1e-6 (of networks that do not guess), of perfectly correlated "
-        "and of merged pairs of neurons of the last hidden layer at the end, against B; mean and standard deviation "
-        "over networks. Dashed: below it decay alone takes no product of size 1 below 1e-6.",
+        "products by exp(-2B). Shares at the end, of parameters in networks that do not guess, of pairs of neurons in "
+        "the last hidden layer; mean and standard deviation over networks. Dashed: below it decay alone takes no "
+        "product of size 1 below 1e-6.",
         _against_budget,
         seen="At budgets below that, {least:%} more of the products vanish than decay alone takes there.",
         differs="Not in the paper.",
@@ -224,14 +218,13 @@ CLAIMS = {
         reason="The exponent is that of the distance next to the mirror: of close pairs; 0.5 would be chance.",
         measure=_tells_drawn,
     ),
-    "mirror-budget-least": Claim(
+    "mirror-budget-least": _claim(
         statement="Below a budget of ln(1e6)/2 hardly more products vanish than decay takes to 0 from their start",
         quantity="share of parameters of products below 1e-6 at the end, less that below 1e-6 exp(2B) before "
         "training, of networks that do not guess",
         bound=at_most(0.05),
         tables=(SIZES, products.PRUNED),
         origin="pilot",
-        owner="derived",
         reason="Decay takes products down by exp(-2B); a twentieth is left for those that gradients push to 0. A "
         "twentieth in all was asked until a run had been seen: B = 3.95 takes 7.5 % of a layer of 784 inputs there.",
         measure=beyond_decay,

@@ -1,5 +1,6 @@
 """Theorem 1 and Corollary 1 at trained networks: gradients, Hessians and SGD on mirrors and off them."""
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -65,19 +66,17 @@ FIGURES = {
 }
 
 
-def worst(tables: Tables, quantity: str, value: str, choose: str) -> list[Found]:
+def worst(tables: Tables, quantity: str, value: str, choose: str) -> Iterator[Found]:
     """The largest or smallest value over all mirrors, networks and pairs, a case a network and kind of mirror."""
     rows = tables[TABLE][tables[TABLE]["quantity"] == quantity]
     rows = rows.assign(apart=(rows["on"] - rows["off"]).abs())
-    found: list[Found] = []
     for (network, mirror), of in rows.groupby(["variant", "mirror"], sort=False):
         case = Case(f"{network}, {mirror}", variant=network, mirror=mirror)
         networks = len(of.drop_duplicates(["mask_seed", "seed"]))
         told = f"{len(of)} mirrors of {networks} networks"
         if quantity == "second_order":
             told += f", {of['samples'].min():.0f} to {of['samples'].max():.0f} samples without a kink in the step"
-        found.append(exact_value(float(getattr(of[value], choose)(skipna=False)), networks, case, told, "networks"))
-    return found
+        yield exact_value(float(getattr(of[value], choose)(skipna=False)), networks, case, told, "networks")
 
 
 _theorem = partial(Claim, tables=(TABLE,), kind="theorem", owner="paper", origin="derived")

@@ -1,6 +1,7 @@
 """Where SGD collapses: over rates, noises, sizes, times and batches, in the limit, between which rates (Theorem 5)."""
 
 import math
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -15,7 +16,7 @@ from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Case, Claim, Found, Tables, at_least, at_most, between, exact_value
 from symlab.study.facets import BARS, Panel, draw_grid, draw_rows
-from symlab.study.tables import need
+from symlab.study.tables import need, some
 
 RELAXED = 4.0
 """Relaxation times after which a run has all but forgotten its start: 2 % are left."""
@@ -85,9 +86,8 @@ def _limit(rows: pd.DataFrame) -> Panel:
 
 def _shares_off_stationary(tables: Tables) -> list[Found]:
     rows = below_critical(tables)
-    rows = rows[rows["times"] >= RELAXED].sort_values("lr")
-    if rows.empty:
-        return [f"needs rates below the critical one and steps of {RELAXED:g} relaxation times"]
+    lacking = f"needs rates below the critical one and steps of {RELAXED:g} relaxation times"
+    rows = some(rows[rows["times"] >= RELAXED], lacking).sort_values("lr")
     shown = []
     for k in POWERS:
         law = [stationary_share(row.lr, int(row.d), row.sigma, row.batch, 10.0**-k) for row in rows.itertuples()]
@@ -144,7 +144,7 @@ def _sparsity_without_noise(tables: Tables) -> list[Found]:
     return cases(rows, SHOWN, (), ["seed", "lr"]).of_all(np.max) if len(rows) else ["needs batch: null"]
 
 
-def farthest_over_chance(tables: Tables) -> list[Found]:
+def farthest_over_chance(tables: Tables) -> Iterator[Found]:
     """The largest difference of a mean share from that of single products, over what chance alone makes of it.
 
     Over all rates, thresholds and the last nine tenths of the steps; a case a set of runs, of one grid, noise and batch
@@ -153,8 +153,8 @@ def farthest_over_chance(tables: Tables) -> list[Found]:
     rows, by = of_model(tables, PRODUCT), ["grid", "d", "sigma", "batch"]
     rows = with_law(tables, rows[np.isfinite(rows["batch"])])
     if (sets := rows.groupby(by).ngroups) > SETS:
-        return [f"has {sets} sets of runs, and chance is known for {SETS} at once"]
-    found: list[Found] = []
+        yield f"has {sets} sets of runs, and chance is known for {SETS} at once"
+        return
     late = rows[rows["step"] >= LATE * rows.groupby("grid")["step"].transform("max")]
     for (_, d, sigma, batch), of in late.groupby(by):
         cells = of.groupby(["lr", "step"])
@@ -164,8 +164,7 @@ def farthest_over_chance(tables: Tables) -> list[Found]:
         size = f"{of['lr'].nunique()} rates, {of['step'].max():,} steps"
         name = f"d = {d:g}, σ = {sigma:g}{'' if batch == 1 else f', {batch:g} samples'}, {size}"
         case = Case(name, d=int(d), sigma=float(sigma), batch=float(batch))
-        found.append(exact_value(float(worst / of["chance"].iloc[0]), of["seed"].nunique(), case, told, "seeds"))
-    return found
+        yield exact_value(float(worst / of["chance"].iloc[0]), of["seed"].nunique(), case, told, "seeds")
 
 
 EDGES = "mirror_edges.csv"
@@ -226,9 +225,8 @@ FIGURES = {
     ),
     "mirror-batch": Drawing(
         "The rate of collapse grows with the batch",
-        "Left, the share of products below 1e-6 after the same steps against the rate, a colour a number of samples a "
-        "step (all: the expected loss), with products simulated one by one as lines. Right, the rate at which half are "
-        "gone against the number of samples, with that of single products and, dashed, the critical rate.",
+        "Left, products after the same steps, a colour a number of samples a step (all: the expected loss), with "
+        "products simulated one by one as lines. Right, the rate at which half are gone against the number of samples.",
         _sparsity_over_batches,
         seen="Without noise at most {noise:%} of the products fall below 1e-6.",
         differs="The paper says that small batches help and shows no experiment.",
@@ -236,8 +234,8 @@ FIGURES = {
     "mirror-edges": Drawing(
         "Collapse lies between two critical rates",
         "SGD of one product u w that starts right beside its mirrors: the share of runs that end nearer to them than "
-        "they began, against the rate. Shaded below, where Λ = E log|1 - λh| < 0 on both mirrors; shaded above, where "
-        "the second-order criterion (Eq. 5) says collapse.",
+        "they began. Shaded below, where Λ = E log|1 - λh| < 0 on both mirrors; shaded above, where the second-order "
+        "criterion (Eq. 5) says collapse.",
         _collapse_between_edges,
         seen="With one sample a step the sign of Λ is right at {sign(batch=1):%} of the rates, Eq. 5 at "
         "{second(batch=1):%}.",

@@ -3,10 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.online.product_sgd import PLAIN, PRODUCT
 from symlab.study.claim import Tables
-from symlab.study.tables import need
+from symlab.study.tables import need, some
 
 SPARSITY, LAW = "mirror_sparsity.csv", "mirror_sparsity_law.csv"
 SHOWN = "below_6"
@@ -30,9 +29,7 @@ def runs_of(tables: Tables, plain: bool) -> pd.DataFrame:
     rows = need(tables, SPARSITY)
     beside = rows["grid"].isin(rows.loc[rows["model"] == PLAIN, "grid"])
     rows = rows[(rows["batch"] == 1) & (beside if plain else ~beside & ~rows["diverged"])]
-    if rows.empty:
-        raise UserError(f"it needs mirror_symmetry.sparsity with plain: {str(plain).lower()}.")
-    return with_law(tables, rows)
+    return with_law(tables, some(rows, f"it needs mirror_symmetry.sparsity with plain: {str(plain).lower()}."))
 
 
 def at_end(rows: pd.DataFrame) -> pd.DataFrame:

@@ -77,8 +77,7 @@ def farthest(tables: Tables, mirror: str, named: str, steps: float = np.inf, gro
 
 def growth_of_rounding(tables: Tables) -> list[Found]:
     """Growth of the distance's logarithm over the tangent's, between the first and the last step within ``GROWN``."""
-    rows = tables[OPTIMIZERS]
-    rows = rows[(rows["mirror"] == ROTATION) & (rows["optimizer"] != ADAM)]
+    rows = tables[OPTIMIZERS].query("mirror == @ROTATION and optimizer != @ADAM")
     ratios = {}
     for name, path in rows.groupby("optimizer", sort=False):
         low = GROWN[0]["single" if "single" in str(name) else "double"]
@@ -174,20 +173,10 @@ def _largest_between_blocks(tables: Tables) -> list[Found]:
     return [exact_value(float(apart.max() / np.abs(matrix).max()), unit="networks")]
 
 
-def _threshold_of_decay(tables: Tables) -> list[Found]:
-    return cases(tables[DECAY].groupby("seed")[["gamma_over_critical", "norm"]].apply(measured_threshold)).means()
-
-
 def numbers_off(tables: Tables, part: str, relative: bool = True) -> list[Found]:
     """The largest distance of a part's numbers from what theory says, over that if ``relative``, by case."""
-    rows = tables[THEOREM][tables[THEOREM]["part"] == part]
-    off = (rows["measured"] - rows["predicted"]).abs() / (rows["predicted"].abs() if relative else 1)
-    return cases(rows.assign(off=off), "off", ["case"], "case", "{case}", several="max").exact()
-
-
-def _least_pull(tables: Tables) -> list[Found]:
-    rows = tables[THEOREM].query("part == 'no_reflection' and case == 'no line is a mirror'")
-    return cases(rows, "measured", unit="case").exact()
+    off = "abs(measured - predicted)" + " / abs(predicted)" * relative
+    return cases(tables[THEOREM].query("part == @part"), off, ["case"], "case", "{case}", several="max").exact()
 
 
 FIGURES = {
@@ -234,15 +223,15 @@ CLAIMS = {
         tables=(HESSIAN,),
         measure=_largest_between_blocks,
     ),
-    "mirror-2-threshold": Claim(
+    "mirror-2-threshold": _claim(
         statement="A tanh network dies at the decay |E xy| / 2",
         quantity="decay at which the squared norm extrapolates to 0, over |E xy| / 2",
         bound=between(0.98, 1.02),
-        owner="derived",
-        origin="pilot",
         reason="The Hessian at 0 has eigenvalues ± E xy (Eq. 2), decay adds 2 γ; 2 % is left for the extrapolation.",
         tables=(DECAY,),
-        measure=_threshold_of_decay,
+        measure=lambda tables: cases(
+            tables[DECAY].groupby("seed")[["gamma_over_critical", "norm"]].apply(measured_threshold)
+        ).means(),
     ),
     "mirror-2-gamma-0": _theorem(
         statement="From the decay of Eq. 31 on, a point's projection on a mirror has the lower loss",
@@ -288,7 +277,9 @@ CLAIMS = {
         bound=above(1e-3),
         reason="Footnote 3's control: a loss of the direction alone, that is not even.",
         owner="derived",
-        measure=_least_pull,
+        measure=lambda tables: cases(
+            tables[THEOREM].query("case == 'no line is a mirror'"), "measured", unit="case"
+        ).exact(),
     ),
     "mirror-5-stays": _claim(
         statement="SGD that starts on a mirror of rotations stays there, with momentum and decay too",

@@ -11,9 +11,9 @@ from symlab.papers.mirror_symmetry.small.plasticity import BIAS, DECAY, HADAMARD
 from symlab.plotting.style import Axes, Figure, Look, Style
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most
+from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most, rank_correlation
 from symlab.study.facets import BARS, Panel, assign_looks, draw_grid, labelled
-from symlab.study.tables import need
+from symlab.study.tables import need, some
 
 DEAD, LOSSES = "mirror_dead.csv", "mirror_plasticity.csv"
 PAPER_NOISE = 1e-4
@@ -38,20 +38,18 @@ def of_variant(rows: pd.DataFrame, variant: str) -> pd.DataFrame:
     if variant == NOISE:
         least = (np.log(rows["noise"]) - np.log(PAPER_NOISE)).abs()
         return rows[least == least.min()]
-    return rows[rows["lr"] == rows["lr"].max()] if variant == SGD else rows
+    return rows.query("lr == lr.max()") if variant == SGD else rows
 
 
 def dead_rows(tables: Tables, *variants: str) -> pd.DataFrame:
     """Share of dead parameters (gradients of at most 1e-6) on each arrival, of some variants or all, as ``share``."""
     rows = need(tables, DEAD)
-    rows = pd.concat([of_variant(rows, name) for name in variants or NAMES])
-    return rows.assign(share=rows["dead"] / rows["parameters"])
+    return pd.concat([of_variant(rows, name) for name in variants or NAMES]).eval("share = dead / parameters")
 
 
 def on_last_arrival(tables: Tables, *variants: str, name: str = "{variant}") -> Cases:
     """The dead share on the last arrival, a case a variant, a unit a seed."""
-    rows = dead_rows(tables, *variants)
-    return cases(rows[rows["task"] == rows["task"].max()], "share", ["variant"], "seed", name)
+    return cases(dead_rows(tables, *variants).query("task == task.max()"), "share", ["variant"], name=name)
 
 
 def _dead_against_task(tables: Tables, style: Style) -> Figure:
@@ -83,16 +81,13 @@ def _steady(tables: Tables) -> list[Found]:
     rows = dead_rows(tables, HADAMARD, KEPT)
     if rows["task"].nunique() < PAPER_TASKS:
         return [f"needs the paper's {PAPER_TASKS} tasks"]
-    rows = rows[rows["task"] > 1]
-    rho = rows.groupby(["variant", "seed"], sort=False)[["task", "share"]].apply(_steadiness)
+    rho = rows.query("task > 1").groupby(["variant", "seed"], sort=False)[["task", "share"]].apply(_steadiness)
     return cases(rho, by=["variant"], name="{variant}").means()
 
 
 def _steadiness(path: pd.DataFrame) -> float:
-    if path["share"].isna().any():
-        return np.nan
     # A share that never changes rises as little as it falls.
-    return path["task"].corr(path["share"], method="spearman") if path["share"].nunique() > 1 else 0.0
+    return 0.0 if np.ptp(path["share"]) == 0 else rank_correlation(path["task"], path["share"])
 
 
 def _more_than_vanilla(tables: Tables) -> list[Found]:
@@ -120,12 +115,10 @@ def _loss_of_plasticity(tables: Tables, name: str, variants: Sequence[str]) -> l
 
 
 def _least_noise(tables: Tables) -> list[Found]:
-    rows = tables[DEAD]
-    of = rows[(rows["variant"] == NOISE) & (rows["task"] == rows["task"].max())]
+    of = tables[DEAD].query("variant == @NOISE and task == task.max()")
     # The weakest noise comes first: from the least that suffices on, up to the paper's, all must.
-    of = of[of["noise"] <= PAPER_NOISE * 1.01].sort_values("noise", ascending=False)
-    if of.empty:
-        return ["needs a noise no stronger than the paper's"]
+    of = some(of.query("noise <= 1.01 * @PAPER_NOISE"), "needs a noise no stronger than the paper's")
+    of = of.sort_values("noise", ascending=False)
     of = of.assign(few=(of["dead"] <= 0.01 * of["parameters"]) & of["dead"].notna(), log=np.log10(of["noise"]))
     least = of.groupby("seed").apply(lambda rows: rows["log"][rows["few"].cummin()].min(), include_groups=False)
     unknown = of.groupby("seed")["dead"].apply(lambda dead: dead.isna().any())
@@ -140,9 +133,8 @@ def _learned_and_dead(tables: Tables, style: Style) -> Figure:
     rows = need(tables, LABELLINGS).assign(label=lambda of: of["variant"].map(NAMES))
     looks = assign_looks(list(dict.fromkeys(rows["label"])), style)
     shown = {"accuracy": "accuracy on the task", "dead": "dead share on arrival"}
-    return draw_grid(
-        [[Panel(rows, "task", y, labelled("task", name)) for y, name in shown.items()]], looks, sharey=False
-    )
+    grid = [[Panel(rows, "task", y, labelled("task", name)) for y, name in shown.items()]]
+    return draw_grid(grid, looks, sharey=False)
 
 
 def against_vanilla(tables: Tables, column: str, variants: Sequence[str]) -> list[Found]:
@@ -164,9 +156,8 @@ FIGURES = {
     ),
     "mirror-tasks": Drawing(
         "Networks on one labelling after the other",
-        "Networks of one hidden layer of relu on images whose classes are permuted anew for each task: accuracy on a "
-        "task's images at its end, and the share of parameters with a gradient of at most 1e-6 when a task arrives. "
-        "Variants are those of Figure 4, for every parameter. Mean and standard deviation over seeds.",
+        "Networks of one hidden layer of relu on images whose classes are permuted anew for each task. Variants, and "
+        "what is dead, are those of Figure 4, for every parameter. Mean and standard deviation over seeds.",
         _learned_and_dead,
         seen="When the last task arrives {dead:%} more of the products are dead than of plain parameters.",
         differs="Not in the paper, whose Figure 4 is of a linear regressor.",

@@ -17,8 +17,6 @@ from symlab.study.tables import need, some
 TABLE = "mirror_attention.csv"
 LINES: dict[str, str] = {ADAM: "-", DESCENT: ":"}
 SYMBOLS = {"query": "W_Q", "key": "W_K"}
-RESOLVED = 1e-3
-"""Of its start, to which single precision resolves the difference of QQ^T and KK^T."""
 
 
 def _ranks_over_steps(layers: int) -> Callable[[Tables, Style], Figure]:
@@ -62,31 +60,27 @@ def by_seed(tables: Tables, layers: int, of_seed: Callable[[pd.DataFrame], float
 
 
 def _trend(rows: pd.DataFrame) -> float:
-    last = rows[rows["step"] == rows["step"].max()]
+    last = rows.query("step == step.max()")
     return rank_correlation(last["decay"], last["rank_query"] + last["rank_key"])
 
 
 def _closeness(rows: pd.DataFrame) -> float:
-    """Mean |rank of query less rank of key| while ranks fall: of the moments at which the query's is not full."""
     falling = rows[rows["rank_query"] < rows["rank_query"].max()]
     return float((falling["rank_query"] - falling["rank_key"]).abs().mean(skipna=False)) if len(falling) else np.nan
 
 
 def _closer(rows: pd.DataFrame) -> float:
-    """Median over decays of the distance of query's and key's singular values at the end over that at the start."""
     ends = rows[rows["step"] == rows["step"].max()].set_index("decay")["apart_key"]
     return float((ends / rows[rows["step"] == 0].set_index("decay")["apart_key"]).median(skipna=False))
 
 
 def _off_balancing(rows: pd.DataFrame) -> float:
-    """Distance from 1 of the median over decays of the rate at which |QQ^T - KK^T| falls over 2 wd.
-
-    The prediction is exp(-2 wd t), t the rate times the steps, at the last moment at which it can be resolved.
-    """
+    """Beside exp(-2 wd t), t the rate times the steps, at the last moment at which it can be resolved."""
     ratios = []
     for decay, of in rows.groupby("decay"):
         path = of.set_index("time")["unbalance"].sort_index()
-        resolved = path[np.exp(-2 * float(decay) * path.index) > RESOLVED]
+        # Single precision resolves the difference to a thousandth of its start.
+        resolved = path[np.exp(-2 * float(decay) * path.index) > 1e-3]
         expected = 2 * float(decay) * resolved.index[-1]
         # What has hardly begun to decay tells no rate.
         if expected > 0.5:

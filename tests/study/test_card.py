@@ -1,0 +1,20 @@
+"""Sentences under figures, with the claims that they name in their text."""
+
+from symlab.study.card import At, Drawing
+
+
+def test_a_plain_text_names_claims_of_its_figure_and_which_case_of_them():
+    text = "All {peak:%}, one {peak(M=4, scheme=W uniform, std=1e-4, fit=False):^2}, of {below-2M}."
+    sentence = Drawing("", "", print, seen=text, id="test-3").sentence
+    told = sentence.text.format(**{name: Place(place) for name, place in sentence.values.items()})
+    key = {"M": 4, "scheme": "W uniform", "std": 1e-4, "fit": False}
+    assert told == f"All test-3-peak {{}} %, one test-3-peak {key} ^2, of test-3-below-2M {{}} ."
+    assert type(next(place for place in sentence.values.values() if place.key).key["M"]) is int
+
+
+class Place:
+    def __init__(self, place: At) -> None:
+        self.place = place
+
+    def __format__(self, form: str) -> str:
+        return f"{self.place.claim} {dict(self.place.key)} {form}"
