@@ -33,6 +33,8 @@ def jobs(folder, patched):
     shutil.copy(ROOT / "workflow/presets/smoke.yaml", folder)
     before = gc.get_threshold()
     changed = {"points_per_job": 2, "device": "cuda", "style": {"dpi": 90}, "results": "r"}
+    memory = {"mirror_symmetry": {"memory": {}}, "stand_in": "small networks"}
+    changed["studies"] = {"memory": memory}
     with SnakemakeApi(OutputSettings(quiet={Quietness.ALL})) as api:
         planned = api.workflow(
             resource_settings=ResourceSettings(cores=2),
@@ -66,7 +68,9 @@ def _told(job, whole):
     if not local:
         once, twice = (dict(rule.expand_resources(job.wildcards, job.input, n).items()) for n in (1, 2))
         yield "needs " + ", ".join(f"{name} {once[name]}, then {twice[name]}" for name in NEEDED if name in once)
-    for name, value in job.params.items() if whole else ():
+    for name, value in job.params.items():
+        if not whole and name != "code":
+            continue
         yield f"  {name}: {_plain(name, value)}"
 
 
@@ -90,4 +94,4 @@ def _plain(name, value):
         return [each for each in value if each.startswith(NAMED)]
     if name in ("pages", "kept", "listed"):
         return f"{len(value)} letters"
-    return [*value] if name == "config" else json.dumps(value, default=str)[:LONGEST]
+    return [*value] if name == "config" else json.dumps(value, default=str)[: None if name == "studies" else LONGEST]
