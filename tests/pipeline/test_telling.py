@@ -126,6 +126,12 @@ def test_what_failed_in_a_kept_run_alone_is_named_first(card):
 
     told = tell_kept(run(a=2.0, b=1.0), {"demo": run(a=2.0, b=1.0), "mnist": run(a=2.0, b=2.0)})
     assert told == {"mnist": "2 failed: b holds; a holds"}
+    # Three are named; of more the number of the others.
+    three, five = (run(**dict.fromkeys(names, 2.0)) for names in ("abc", "abcde"))
+    assert tell_kept(five, {"mnist": three, "whole": five}) == {
+        "mnist": "3 failed: a holds; b holds; c holds",
+        "whole": "5 failed: a holds; b holds; c holds; 2 more",
+    }
 
 
 def test_a_sentence_says_which_of_its_values_did_not_hold_and_what_other_runs_decided_else(card):
