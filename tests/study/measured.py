@@ -91,6 +91,7 @@ def of_cases():
         "exact": cases(rows()[:1], "x").exact(), "ratios": masked.ratios(base), "differences": masked.differences(base),
         "paired": whole.paired_ratios(other), "paired of 0": other.paired_ratios(other * 0),
         "divided": (masked / base).means(), "less": (3 * masked - 1).means(), "lower": (masked - base).means(),
+        "first of equals": cases(rows().assign(x=2.0), "x", ["scheme"], "pair", "{scheme}").extreme(abs).means(),
         "lowest": whole.extreme(lambda mean: -mean, "layer").means(),
         "told": whole.detailed(lambda each: f"{len(each.values)} values").map(np.log10).means(),
         "chosen": whole.where(lambda each: each.mean > 3).means(),
