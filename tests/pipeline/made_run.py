@@ -17,7 +17,7 @@ import pandas as pd
 
 from symlab.artifacts import read_table, write_table, write_tensors
 from symlab.errors import UserError
-from symlab.pipeline import docs, drawing, ledger, rejudge, report, site, summary
+from symlab.pipeline import docs, drawing, ledger, provenance, rejudge, report, site, summary
 from symlab.pipeline.docs import ROOT
 from symlab.plotting.settings import Style
 from symlab.plotting.style import panels
@@ -300,6 +300,19 @@ def on_site(folder, patched):
     patched.setitem(sys.modules, files.__name__, files)
     patched.setattr(site, "ROOT", folder)
     return sorted(site.on_files([], "config"))
+
+
+def machines(folder, patched):
+    """What a page is said to be made on, where the system tells its processors and where it does not."""
+    told = folder / "cpuinfo"
+    told.write_text("processor : 0\nmodel name : A chip \nmodel name : another\n")
+    with patched.context() as here:
+        here.setattr(provenance, "Path", lambda _: told)
+        here.setattr(provenance, "platform", SimpleNamespace(machine=lambda: "arch", system=lambda: "System"))
+        here.setattr(provenance.os, "cpu_count", lambda: 3)
+        known = provenance.machine()
+        told.unlink()
+        return known, provenance.machine()
 
 
 def with_a_fault(folder, card):

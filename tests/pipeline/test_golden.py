@@ -30,7 +30,6 @@ from .conftest import make_card
 from .test_config import change
 
 GOLDEN, PROMPT = Path(__file__).parent / "golden", "$ "
-MACHINE = r"\d+ cores \([^:]{3,}\), [A-Z]\w+"
 # Of what is judged again what the first judgement tells.
 SAME = ["paper", "figure", "kind", "statement", "reason", "key", "scale", "spread", "error", "threshold", "unit"]
 # Of a sentence that lists all that is known.
@@ -81,7 +80,7 @@ def run(folder, patched):
     yield from (f"{PROMPT}config.yaml", *(results / "config.yaml").read_text().splitlines())
     page = masked((results / "report.html").read_text(), folder)
     yield from (f"{PROMPT}report.html", *page)
-    yield f"{[*provenance.versions()]} {bool(re.fullmatch(MACHINE, provenance.machine()))}"
+    yield from (" ".join(provenance.versions()), *made_run.machines(folder, patched))
     nothing = masked(report.write_page("", read_table(results / "claims.csv")[:0], {}, {}, {}, {}, results), folder)
     yield from (f"{PROMPT}report.html of nothing", *[line for line in nothing if line not in page])
     yield from (f"{PROMPT}summary", *masked(summarise(results / "claims.csv", results / "report.html"), folder))

@@ -86,7 +86,9 @@ def of_cases():
     other = cases(rows(), "y", ["scheme", "layer"], "pair", lambda key: f"{key['layer']}", several="sum")
     base = whole.at(scheme="standard").keyed("layer")
     masked = whole.without(scheme="standard")
+    seeds = rows().rename(columns={"pair": "seed"})
     groups = {
+        "of masks and seeds": cases(seeds, "x", ["scheme"], ["mask_seed", "seed"], "{scheme}").means(),
         "means": whole.means(), "sum": other.means(), "of all": other.of_all(np.max),
         "exact": cases(rows()[:1], "x").exact(), "ratios": masked.ratios(base), "differences": masked.differences(base),
         "paired": whole.paired_ratios(other), "paired of 0": other.paired_ratios(other * 0),
