@@ -52,9 +52,7 @@ def label(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(label=rows["source"].map(SHORT) + ", " + rows["matching"])
 
 
-def draw_means(
-    axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str, floor: float = -np.inf, marker: bool = True
-) -> None:
+def draw_means(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str, floor: float = -np.inf) -> None:
     """Draw means with bars of one standard error; below ``floor`` they are 0: open marks on the x axis."""
     stats = rows.groupby(x)[y].agg(["mean", "sem"]).fillna({"sem": 0.0})
     zero = stats["mean"] < floor

@@ -88,8 +88,7 @@ def fall_of_peak(tables: Tables) -> list[Found]:
         tops = (curve["barrier"] / curve["direct"]).groupby(level="M").max()
         return -np.diff(tops).max(), ", ".join(f"M = {M}: {top:.3g}" for M, top in tops.items())
 
-    rows = _samples(tables)
-    rows = rows[rows.groupby("M")["ratio"].transform(_wide_enough).astype(bool)]
+    rows = _samples(tables)[lambda rows: rows.groupby("M")["ratio"].transform(_wide_enough).astype(bool)]
     if rows["M"].nunique() < 2:
         return [f"needs two M with widths below {LOW} M, two up to {HIGH} M and one beyond"]
     return measure_each(students.mean_barriers(rows, ["M", "m"], (), name=""), fall, students.NO_STUDENTS)

@@ -142,8 +142,7 @@ def spread_below_over_jump(tables: Tables) -> list[Found]:
 
 def _curves(tables: Tables, chosen: Callable[[pd.Series], pd.Series]) -> list[Curve]:
     """Sparsity and zero rows of the setting against the learning rates that are chosen."""
-    rows = keep(of_setting(tables[RUNS]))
-    rows = rows[chosen(rows["lr"])]
+    rows = keep(of_setting(tables[RUNS]))[lambda rows: chosen(rows["lr"])]
     return curves(rows, ("pq_rows", "zero_rows"), "lr", unit="students") if len(rows) else []
 
 

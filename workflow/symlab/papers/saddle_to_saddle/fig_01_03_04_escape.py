@@ -23,8 +23,7 @@ STEPS = "gradients"
 
 def farthest(table: pd.DataFrame, L: int | None = None) -> pd.DataFrame:
     """The rows of the ReLU networks that go farthest, of a depth or of all, from the largest weights, by the flow."""
-    chosen = table.query("activation == 'relu' and rule == 'flow'")
-    chosen = chosen[chosen["ends"] == chosen["ends"].max()]
+    chosen = table.query("activation == 'relu' and rule == 'flow'").query("ends == ends.max()")
     chosen = chosen[chosen["std"] == chosen["std"].max()]
     chosen = chosen if L is None else chosen[chosen["L"] == L]
     return chosen[chosen["dataset"] == chosen["dataset"].iloc[0]] if len(chosen) else chosen

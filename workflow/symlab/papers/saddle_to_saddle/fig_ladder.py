@@ -41,9 +41,8 @@ def _panel(rows: pd.DataFrame, value: str, ylabel: str = "", **axes: str) -> Pan
 def _beside(shown: list[Panel], sharey: Shared) -> Figure:
     depths = sorted({L for panel in shown for L in panel.rows["L"]})
     looks = assign_looks([f"depth {L}" for L in depths], Style(), ordered=True)
-    return draw_grid(
-        [shown], looks, sharey=sharey, note="line: median of the networks; bars: from the least to the most"
-    )
+    note = "line: median of the networks; bars: from the least to the most"
+    return draw_grid([shown], looks, sharey=sharey, note=note)
 
 
 def _draw_range(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:

@@ -154,8 +154,7 @@ FIGURES = {
 
 
 def over_start(tables: Tables, layers: Sequence[int]) -> list[Found]:
-    rows = smallest(tables[LAYERS]).melt([*NETWORK, "event", "layer"], ["B", "D"], "ratio")
-    rows = rows[rows["layer"].isin(layers)]
+    rows = smallest(tables[LAYERS]).melt([*NETWORK, "event", "layer"], ["B", "D"], "ratio").query("layer in @layers")
     before, then = (rows[rows["event"] == event] for event in (0, escapes.ESCAPE))
     then = before[[*NETWORK, "layer", "ratio"]].merge(then, how="left")
     each, base = (by_network(of, "value", "ratio", "layer") for of in (then, before))

@@ -71,8 +71,7 @@ def holds_apart(rows: pd.DataFrame) -> pd.Series:
 
 
 def _fewer_without_symmetry(tables: Tables) -> list[Found]:
-    rows = strengths(tables).sort_values("sigma_F")
-    rows = rows[(rows["scheme"] == "standard") | holds_apart(rows)]
+    rows = strengths(tables).sort_values("sigma_F")[lambda of: (of["scheme"] == "standard") | holds_apart(of)]
     names = {scheme: f"{name}, σ_F = {{sigma_F:g}}" for scheme, name in SCHEMES.items()}
     found = cases(rows, "positive", ["scheme", "sigma_F"], NETWORK, lambda key: names[key["scheme"]].format(**key))
     ratios = found.without(scheme="standard").ratios(found.at(scheme="standard").keyed())

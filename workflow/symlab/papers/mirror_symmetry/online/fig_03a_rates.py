@@ -68,8 +68,7 @@ def falls_over_alone(tables: Tables) -> list[Found]:
 
     Over the second half of the steps, at rates of ``CLEAR`` critical ones and more at which no seed diverges.
     """
-    rows = runs_of(tables, plain=True)
-    rows = rows[(rows["model"] == PRODUCT) & (rows["step"] >= rows["step"].max() / 2)]
+    rows = runs_of(tables, plain=True).query("model == @PRODUCT and step >= step.max() / 2")
     # Lambda is 0 at the critical rate.
     rows = rows[1 - rows["growth"] * rows["d"] / (2 * rows["lr"]) >= CLEAR]
     rows = rows[~rows.groupby(["sigma", "lr"])["diverged"].transform("any")]
