@@ -118,8 +118,8 @@ def of_curves():
     given += curves(table, ["x"], ["layer", "mask_seed"], ["scheme"], lambda key: f"of {key['scheme']}")
     given += curves(table.assign(x=np.nan), ["x"], "layer", unit="runs")
     for each in given:
-        means = [short(mean) for mean in each.means.to_numpy().flat]
-        yield f"{each.case} {each.n} {each.unit} {each.defined} {[*each.places]} {' '.join(means)}"
+        means = " ".join(short(mean) for mean in each.means.to_numpy().flat)
+        yield f"{each.case} {each.n} {each.unit} {each.defined} {[*each.places.names]} {[*each.places]} {means}"
         yield told(each.measure(lambda curve: (float(curve["x"].max()), "highest")))
     yield from map(told, measure_each(given[:2], peak, "no curve"))
     yield from map(told, measure_each(given[1:3], peak, "no curve", lambda curve: f"{curve.n} units"))
