@@ -130,11 +130,13 @@ def test_texts_are_escaped(made):
 
 
 @pytest.mark.parametrize(("kind", "why"), [("svg", "is no drawing"), ("json", "does not say what its figure is")])
-def test_a_damaged_figure_is_named(made, kind, why, tmp_path):
+def test_a_damaged_or_missing_figure_is_named(made, kind, why, tmp_path):
     shutil.copytree(made["results"] / "small/figures", tmp_path / "small")
-    (tmp_path / f"small/test-1.{kind}").write_bytes(b"nothing")
-    with pytest.raises(ArtifactError, match=rf"test-1\.{kind} {why}"):
-        write_page(**made | {"figures": {"small": [tmp_path / "small/test-1.svg"]}, "results": tmp_path})
+    file = tmp_path / f"small/test-1.{kind}"
+    for damage in (lambda: file.write_bytes(b"nothing"), lambda: file.write_bytes(b"\xff"), file.unlink):
+        damage()
+        with pytest.raises(ArtifactError, match=rf"test-1\.{kind} {why}"):
+            write_page(**made | {"figures": {"small": [tmp_path / "small/test-1.svg"]}, "results": tmp_path})
 
 
 def luminance(colour):
