@@ -307,7 +307,7 @@ def machines(folder, patched):
     told = folder / "cpuinfo"
     told.write_text("processor : 0\nmodel name : A chip \nmodel name : another\n")
     with patched.context() as here:
-        here.setattr(provenance, "Path", lambda _: told)
+        here.setattr(provenance, "Path", lambda path: told if path == "/proc/cpuinfo" else Path(path))
         here.setattr(provenance, "platform", SimpleNamespace(machine=lambda: "arch", system=lambda: "System"))
         here.setattr(provenance.os, "cpu_count", lambda: 3)
         known = provenance.machine()
