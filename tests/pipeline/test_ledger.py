@@ -1,11 +1,13 @@
 """Every claim is in the ledger once a study and case; an error of ours is never told as a verdict on a paper."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
 from symlab.artifacts import read_table, write_table
+from symlab.errors import UserError
 from symlab.papers import PAPERS
 from symlab.pipeline.ledger import (
     COLUMNS,
@@ -49,6 +51,18 @@ def test_each_claim_has_one_row_a_case_with_every_column(card):
     assert [second["low"], second["high"]] == pytest.approx([3 - 1.27062, 3 + 1.27062])
     assert (first["verdict"], first["why"]) == ("held", "")
     assert (second["verdict"], second["why"], second["unit"]) == ("failed", "it is deep", "masks")
+
+
+def test_phrases_are_told_where_no_case_has_a_value(card):
+    def measure(tables, stop=False):
+        yield exact_value(1.0, 2, "layer 1")
+        yield "layer 2 has no neurons"
+        if stop:
+            raise UserError("the study lacks layer 3")
+
+    assert list(judged(card, claim("one", measure))["case"]) == ["layer 1"]
+    stopped = judged(card, claim("one", partial(measure, stop=True)))
+    assert stopped[["verdict", "detail"]].to_numpy().tolist() == [["not run", "the study lacks layer 3"]]
 
 
 # Two-sided 95 % quantiles of Student's t: 12.706 for one degree of freedom, 4.303 for 2, 3.182 for 3, 2.045 for 29.

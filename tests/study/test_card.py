@@ -1,5 +1,7 @@
 """Sentences under figures, with the claims that they name in their text."""
 
+import pytest
+
 from symlab.study.card import At, Drawing
 
 
@@ -10,6 +12,12 @@ def test_a_plain_text_names_claims_of_its_figure_and_which_case_of_them():
     key = {"M": 4, "scheme": "W uniform", "std": 1e-4, "fit": False}
     assert told == f"All test-3-peak {{}} %, one test-3-peak {key} ^2, of test-3-below-2M {{}} ."
     assert type(next(place for place in sentence.values.values() if place.key).key["M"]) is int
+
+
+def test_a_key_of_a_place_has_names_and_braces_alone_are_text():
+    with pytest.raises(ValueError, match="'a, b' is no key: 'a' lacks its name"):
+        _ = Drawing("", "", print, seen="{peak(a, b)}", id="test-3").sentence
+    assert Drawing("", "", print, seen="{{x}}", id="test-3").sentence.text == "{{x}}"
 
 
 class Place:

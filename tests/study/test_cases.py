@@ -43,6 +43,9 @@ def test_values_may_be_an_expression_of_columns_or_a_series_with_the_columns_in_
     given = cases(ratios, "ratio", by, name="{scheme}").means()
     assert cases(rows, "abs(cost - other) / cost", by, name="{scheme}").means() == given
     assert cases(ratios.set_index([*by, "seed"])["ratio"], by=by, name="{scheme}").means() == given
+    # A key may be called value.
+    found = cases(pd.DataFrame({"x": [6.0], "y": [2.0], "value": [9], "seed": [0]}), "x / y", ["value"])
+    assert [(each.case.key, each.mean) for each in found] == [({"value": 9}, 3.0)]
 
 
 def test_several_rows_of_a_unit_are_one_value_undefined_where_one_is(rows):

@@ -82,16 +82,23 @@ class Drawing:
         """``seen``, with the claims that its names stand for."""
         if not isinstance(self.seen, str):
             return self.seen
-        places = re.findall(r"\{([^}(:]+)(?:\((.*?)\))?[:}]", self.seen)
-        values = {f"_{n}": at(f"{self.id}-{name}", **_key(key)) for n, (name, key) in enumerate(places)}
-        names = iter(values)
-        return Sentence(re.sub(r"\{[^}(:]+(\(.*?\))?", lambda _: "{" + next(names), self.seen), values)
+        values: dict[str, At] = {}
+
+        def place(found: re.Match[str]) -> str:
+            name = f"_{len(values)}"
+            values[name] = at(f"{self.id}-{found[1]}", **_key(found[2] or ""))
+            return "{" + name
+
+        return Sentence(re.sub(r"(?<!\{)\{([^{}(:]+)(?:\(([^)]*)\))?(?=[:}])", place, self.seen), values)
 
 
 def _key(text: str) -> dict[str, Any]:
-    """``L=6, scheme=RN2 uniform`` as a key: numbers, True, False, and words as they are."""
+    """``L=6, scheme=RN2 uniform`` as a key: numbers, True, False, and words as they are, without commas."""
     key = {}
-    for name, value in re.findall(r"(\w+)=([^,]+)", text):
+    for pair in filter(None, text.split(", ")):
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"{text!r} is no key: {pair!r} lacks its name")
         try:
             key[name] = literal_eval(value)
         except (ValueError, SyntaxError):

@@ -229,7 +229,7 @@ class Cases:
 
 def cases(
     rows: pd.DataFrame | pd.Series,
-    value: str = "value",
+    value: str = "",
     by: Sequence[str] = (),
     unit: str | Sequence[str] = "seed",
     name: str | Callable[[Mapping[str, Any]], str] = "",
@@ -239,7 +239,7 @@ def cases(
 
     Args:
         rows: or a series, whose index has the columns.
-        value: a column, or an expression of columns (``"s / s_flow"``).
+        value: a column, or an expression of columns (``"s / s_flow"``); of a series its values.
         by: columns whose values are a case's key, in the order in which cases come.
         unit: the column, or columns, that tell independent units of a case apart.
         name: a case's name from its key, as a format (``"σ = {sigma:g}"``) or a function.
@@ -247,9 +247,11 @@ def cases(
             the rows' index (``slope``).
     """
     columns = [unit] if isinstance(unit, str) else list(unit)
-    rows = rows.rename("value").reset_index() if isinstance(rows, pd.Series) else rows
-    if value not in rows:
-        rows, value = rows.assign(value=rows.eval(value, engine="python")), "value"
+    # A name that no column has: "value" may be one of the key.
+    if isinstance(rows, pd.Series):
+        rows, value = rows.rename("_value").reset_index(), "_value"
+    elif value not in rows:
+        rows, value = rows.assign(_value=rows.eval(value, engine="python")), "_value"
 
     def of_units(part: pd.DataFrame) -> pd.Series:
         units = part.groupby(columns, dropna=False)[value]

@@ -146,10 +146,11 @@ def deeper_layers_less_spread(tables: Tables) -> list[Found]:
 
 def second_gained(tables: Tables) -> Iterator[Found]:
     """Second over first singular value at the end over that after the first escape, of networks that leave twice."""
-    for L in (4, 6):
-        rows = farthest(tables[LAYERS], L)
-        if rows.empty or not (rows["ends"] > LEFT).any():
-            continue
+    runs = {L: farthest(tables[LAYERS], L) for L in (4, 6)}
+    beyond = {L: rows for L, rows in runs.items() if (rows["ends"] > LEFT).any()}
+    if not beyond:
+        yield "needs runs beyond the first escape"
+    for L, rows in beyond.items():
         end = rows[rows["event"] == rows["ends"]]
         if end.empty:
             yield f"no network of depth {L} leaves the second plateau within its run"
@@ -157,7 +158,6 @@ def second_gained(tables: Tables) -> Iterator[Found]:
         after = after_escape(rows).merge(end[NETWORK].drop_duplicates())
         both = (by_network(each[each["layer"] > 0], "second", "layer") for each in (end, after))
         yield from (next(both) / next(both)).means()
-    yield "needs runs beyond the first escape"
 
 
 def wider_at_depth_6(tables: Tables) -> list[Found]:
