@@ -336,6 +336,11 @@ def test_commands_say_write_and_draw_what_they_did(case, folder, monkeypatch):
     assert not found, "\n".join([f"{len(found)} lines of {case} are not what they were:", *found[:5]])
 
 
+def test_no_command_is_lost():
+    """They are read from the transcripts themselves, which do not miss one."""
+    assert sum(f"\n{path.read_text()}".count(f"\n{PROMPT}") for path in GOLDEN.glob("*.txt")) >= 247
+
+
 if __name__ == "__main__" and sys.argv[1:2] == ["--store"]:
     with tempfile.TemporaryDirectory() as temporary, pytest.MonkeyPatch.context() as patched:
         of_user = make(Path(temporary), patched)

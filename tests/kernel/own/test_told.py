@@ -80,9 +80,10 @@ def test_mirrors_tell_the_closest_pair_and_how_many_merge_and_vanish():
     zeros = pd.DataFrame({"group": "g", "turns": ["u", "u", "w"], "exponent": 1.0, "error": 0.1})
     found = Mirrors(pairs, zeros.assign(vanishes=[False, True, False]), SGD(0.1), "Net")
     assert str(found).splitlines()[1:] == [
-        "g: 2 of 3 closest pairs drawn together; the closest, 1 and 4, is 0.125 apart, which doubles in 1,234 steps.",
-        "g: 1 of 2 smallest neurons drawn to 0, in u.",
-        "g: 0 of 1 smallest neuron drawn to 0, in w.",
+        "g: 2 of 3 closest pairs are drawn together; the closest, 1 and 4, is 0.125 apart, which doubles in "
+        "1,234 steps.",
+        "g: 1 of 2 smallest neurons is drawn to 0, in u.",
+        "g: 0 of 1 smallest neuron is drawn to 0, in w.",
     ]
     turned = replace(found, pairs=pairs.assign(merges=~pairs["merges"]))
     assert "1 of 3 closest" in str(turned) and "which halves in 1,234 steps" in str(turned)

@@ -116,18 +116,24 @@ class Mirrors:
         lines = [f"Pairs of neurons of {self.name} at {self.training}:"]
         for group, rows in self.pairs.groupby("group", sort=False):
             nearest = rows.loc[rows["distance"].idxmin()]
-            line = f"{group}: {int(rows['merges'].sum())} of {counted(len(rows), 'closest pair')} drawn together"
+            line = f"{group}: {_drawn(rows['merges'], 'closest pair')} drawn together"
             word = "halves" if nearest["merges"] else "doubles"
             line += f"; the closest, {nearest['a']} and {nearest['b']}, is {nearest['distance']:.3g} apart"
             line += "" if math.isnan(nearest["steps"]) else f", which {word} in {nearest['steps']:,.0f} steps"
             lines.append(f"{line}{_unsure(rows)}.")
         for (group, turns), rows in self.zeros.groupby(["group", "turns"], sort=False):
-            drawn = f"{int(rows['vanishes'].sum())} of {counted(len(rows), 'smallest neuron')} drawn to 0"
-            lines.append(f"{group}: {drawn}, in {turns}{_unsure(rows)}.")
+            drawn = _drawn(rows["vanishes"], "smallest neuron")
+            lines.append(f"{group}: {drawn} drawn to 0, in {turns}{_unsure(rows)}.")
         return "\n".join([*lines, *self.remarks])
 
     def __repr__(self) -> str:
         return f"Mirrors({self.name}, {len(self.pairs)} pairs)"
+
+
+def _drawn(which: pd.Series, what: str) -> str:
+    """ "2 of 3 closest pairs are", "0 of 1 closest pair is"."""
+    drawn = int(which.sum())
+    return f"{drawn} of {counted(len(which), what)} {'is' if 1 in (drawn, len(which)) else 'are'}"
 
 
 def _unsure(rows: pd.DataFrame) -> str:
