@@ -93,10 +93,11 @@ def run(folder, patched):
         told = list(rows_of(ledger.drop(columns=SAME)))
         yield from (f"{PROMPT}rejudge {more}", *[row for row in told if row not in before])
         before.update(told)
-    for path in made_run.with_a_fault(folder, card):
+    for path in made_run.with_a_fault(folder, card, patched):
         yield f"{PROMPT}{path.name}"
         yield from masked(path.read_text(), folder) if path.suffix == ".log" else rows_of(read_table(path))
     site.on_post_build({"site_dir": str(folder / "site")})
+    # Neither .rst, which says what .json does, nor .svg, which the run has been given.
     for path in sorted((folder / "site").rglob("*.[!rs]*")):
         yield f"{PROMPT}{path.relative_to(folder / 'site')}"
         if path.suffix == ".json":
@@ -156,6 +157,11 @@ def test_what_is_given_is_what_it_was(case, tmp_path, monkeypatch):
     here, there = transcript(case, tmp_path, monkeypatch), (GOLDEN / f"{case}.txt").read_text()
     found = list(differences(here, there, PROMPT, rtol=1e-4, atol=1e-9))
     assert not found, "\n".join([f"{len(found)} lines of {case} are not what they were:", *found[:5]])
+
+
+def test_no_config_is_lost():
+    """They are read from the transcript itself, which does not miss one."""
+    assert f"\n{(GOLDEN / 'configs.txt').read_text()}".count(f"\n{PROMPT}") >= 112
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--store"]:

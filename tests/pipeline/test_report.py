@@ -5,6 +5,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -67,6 +68,7 @@ def made(tmp_path_factory):
             "tables": {"small": [results / "small/tables/a.csv"]},
             "datasets": {"digits": header | {"content_sha256": "ab" * 32}},
             "results": results,
+            "papers": papers,
         }
 
 
@@ -127,6 +129,12 @@ def test_texts_are_escaped(made):
     page = Parsed(write_page(**made | {"ledger": ledger}))
     assert [tag for tag, _ in page.tags].count("script") == 1
     assert [field for field in fields if f'<script>"{field} & 2"</script>' not in page.text] == []
+
+
+def test_a_thumbnail_that_was_not_drawn_is_left_out(made):
+    for figure, there in (("test-1", True), ("test-3", False)):
+        paper = replace(made["papers"][0], thumbnail=(figure, 0, "Red: twos."))
+        assert ("Red: twos." in write_page(**made | {"papers": [paper]})) == there
 
 
 @pytest.mark.parametrize(("kind", "why"), [("svg", "is no drawing"), ("json", "does not say what its figure is")])
