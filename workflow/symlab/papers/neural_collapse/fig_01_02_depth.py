@@ -59,6 +59,9 @@ def of_one_data_set(tables: Tables) -> pd.DataFrame:
     """RN1, T11 and RN2 with a constant penalty and cross-entropy, of the data set that Fig. 2 and its claim are about.
 
     Of those with RN1 and RN2 from scratch, or, where there is none, with grown ones, it is that with most of the three.
+
+    Raises:
+        UserError: none has RN1 and RN2.
     """
     rows = minimised(tables).query("by_depth == 'constant' and loss == 'cross_entropy' and network in @CONTROLLED")
     rows = rows[~rows["pre_norm"] & ~rows["every_token"]]

@@ -30,6 +30,12 @@ LR = "learning rate"
 MARKS: dict[int, tuple[str, LineStyleType]] = {1: ("$m = M$", (0, (3, 1, 1, 1))), 2: ("$m = 2M$", (0, (1, 1.2)))}
 MARK_COLOR = "0.45"
 ZERO = "0 up to rounding"
+BARRIERS = "Loss barrier on the straight line between two students of m neurons"
+STUDENTS = (
+    "of students trained by gradient descent (GD) or online SGD and of uniform samples of the global minima, as they "
+    "are (direct) and matched by type and rank (Algorithm 1) or by linear assignment"
+)
+NOT_DRAWN = "Pairs with a run that diverged or ended with a loss above 1e-5 are not drawn."
 
 
 def key_of(table: pd.DataFrame, role: str) -> str:

@@ -86,16 +86,15 @@ FIGURES = {
         "neurons: of students trained by gradient descent (GD) or online SGD, and of uniform samples of the global "
         "minima, as they are (direct) and with the neurons of one matched to those of the other, by type and rank "
         "(Algorithm 1) or by linear assignment, which is the same for samples. Beside it, if there are wide samples, "
-        "their matched barrier by M against the rate of Theorem 6. Pairs with a run that diverged or ended with a loss "
-        "above 1e-5 are not drawn.",
+        f"their matched barrier by M against the rate of Theorem 6. {drawing.NOT_DRAWN}",
         above_first_teacher,
         "The matched barrier is largest at a width of {peak-at-2M(M=6)} M.",
         "The paper shows one matching and no wide samples; it calls its trained students SGD solutions.",
     ),
     "permutation-10": Drawing(
         "Barrier between students against width, by teacher",
-        "As Figure 2, a panel for each teacher of M neurons in d dimensions. Samples are shown up to the widest "
-        "trained students.",
+        f"{drawing.BARRIERS} against m, a panel for each teacher of M neurons in d dimensions: {drawing.STUDENTS}. "
+        f"Samples are shown up to the widest trained students. {drawing.NOT_DRAWN}",
         above_each_teacher,
         Sentence("The matched barrier is largest at a width of {peaks} M.", {"peaks": at("permutation-2-peak-at-2M")}),
         "The paper has 20 pairs up to m = 6M; wide students of M = 30 have fewer or none here, since the time of a "

@@ -92,8 +92,8 @@ FIGURES = {
         "and the same with entries below 1e-3 set to 0; that of the norms of the rows; and the number of rows with "
         "norm below 0.01. The dotted line is the stability limit of gradient descent, 2 over the largest eigenvalue of "
         "the Hessian, mean over runs without zero rows. Entries that have yet to become 0 raise the index of all "
-        "entries little by little, so most of its slow rise is convergence. Of runs that are not kept those of the "
-        "largest rates diverge, those of the smallest have yet to converge.",
+        "entries little by little, so most of its slow rise is convergence. Runs that diverged or ended with a loss "
+        "above 1e-5 are not drawn: those of the largest rates diverge, those of the smallest have yet to converge.",
         against_learning_rate,
         seen="Every other student has a row of zeros from a learning rate of {threshold} on.",
         differs="The paper draws the index of all entries alone, and does not say for which M, d and m.",
@@ -102,7 +102,7 @@ FIGURES = {
         "Matched barrier against the learning rate",
         "Matched loss barrier between trained students against the learning rate, for neurons matched by type and rank "
         "(Algorithm 1; rows of 0 are matched last, with those that found no partner) and by linear assignment. Open "
-        "marks are barriers of 0 up to rounding. Pairs that are not kept are as in Figure 6.",
+        f"marks are barriers of 0 up to rounding. {drawing.NOT_DRAWN}",
         barrier_against_learning_rate,
         seen="At the largest learning rate {collapse:%} of the barrier below the threshold is left.",
         differs="The paper shows one matching, and does not say for which M, d and m.",

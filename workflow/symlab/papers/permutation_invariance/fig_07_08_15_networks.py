@@ -53,7 +53,11 @@ def kinds(rows: pd.DataFrame) -> list[str]:
 
 
 def drawn(table: pd.DataFrame, least: int) -> pd.DataFrame:
-    """``train_rows`` for a figure."""
+    """``train_rows`` for a figure.
+
+    Raises:
+        UserError: there are none, or no permuted paths.
+    """
     number = {1: "one width", 3: "three widths"}[least]
     rows = some(
         train_rows(table, least),

@@ -64,14 +64,16 @@ def by_teacher_width(tables: Tables, style: Style) -> Figure:
 FIGURES = {
     "permutation-11": Drawing(
         "Barrier between students by input dimension",
-        "As Figure 2, for each input dimension d, and in the last panel against d at the width nearest 2M. For samples "
-        "d enters through the factor 1/d alone, the slope of the grey line.",
+        f"{drawing.BARRIERS} against m, a panel for each input dimension d, and in the last one against d at the m "
+        f"nearest 2M: {drawing.STUDENTS}. For samples d enters through the factor 1/d alone, the slope of the grey "
+        f"line. {drawing.NOT_DRAWN}",
         by_dimension,
         seen="Barriers of trained students fall with d to the power of {fall}.",
     ),
     "permutation-12": Drawing(
         "Barrier between students by teacher width",
-        "As Figure 11, at one input dimension d, against the width in units of the teacher's, m/M, a panel for each M.",
+        f"{drawing.BARRIERS} against m/M, a panel for each width M of the teacher, at one input dimension d: "
+        f"{drawing.STUDENTS}. {drawing.NOT_DRAWN}",
         by_teacher_width,
         seen="From one M to the next, barriers at m = 2M grow at least by a factor of {growth}.",
         differs="The paper's axis is m, and its caption says d where it means M.",

@@ -23,7 +23,11 @@ NEEDED = 4
 
 
 def on_circle(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the paper's circle: eight points, depth three."""
+    """The rows of the paper's circle: eight points, depth three.
+
+    Raises:
+        UserError: there are none.
+    """
     lacking = "it needs the circle at depth 3: add 8 to saddle_escape.polygons.N and 3 to its L."
     return some(table[(table["N"] == 8) & (table["L"] == 3)], lacking)
 

@@ -5,8 +5,17 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.papers.saddle_to_saddle import escapes
-from symlab.papers.saddle_to_saddle.escapes import EVENTS, LAYERS, at_drop, by_network, escaped, largest, small
+from symlab.papers.saddle_to_saddle.escapes import (
+    EVENTS,
+    LAYERS,
+    SMALL,
+    at_drop,
+    by_depth,
+    by_network,
+    escaped,
+    largest,
+    small,
+)
 from symlab.plotting.style import Axes, Figure, Look, Shared, Style
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases
@@ -34,7 +43,7 @@ def linear_beside_relu(tables: Tables, style: Style) -> Figure:
 
 
 def _panel(rows: pd.DataFrame, value: str, ylabel: str = "", **axes: str) -> Panel:
-    rows = escapes.by_depth(rows).assign(decade=np.log10(rows["std"]))
+    rows = by_depth(rows).assign(decade=np.log10(rows["std"]))
     return Panel(rows, "decade", value, labelled(r"$\log_{10}$ initial std", ylabel, "y") | axes, _draw_range)
 
 
@@ -117,7 +126,7 @@ def half_steps(tables: Tables) -> list[Found]:
     return by_halves.paired_ratios(by_whole) or ["needs steps of two lengths"]
 
 
-NONE_SMALL: list[Found] = [f"needs networks from initial weights of {escapes.SMALL:g} and less"]
+NONE_SMALL: list[Found] = [f"needs networks from initial weights of {SMALL:g} and less"]
 _claim = partial(Claim, owner="paper", origin="pilot", tables=(LAYERS,))
 CLAIMS = {
     "saddle-ladder-direction": _claim(

@@ -85,7 +85,11 @@ def starts(tables: Tables) -> pd.DataFrame:
 
 
 def limits_on_circle(tables: Tables) -> pd.Series:
-    """The speed of one neuron and the certified limit of depth 3 on the circle."""
+    """The speed of one neuron and the certified limit of depth 3 on the circle.
+
+    Raises:
+        UserError: it is not among the polygons.
+    """
     limits = need(tables, LIMITS)
     return some(limits[limits["N"] == 8], "it needs the circle: add 8 to saddle_escape.polygons.N.").iloc[0]
 

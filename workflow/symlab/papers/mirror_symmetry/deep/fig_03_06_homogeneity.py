@@ -7,6 +7,7 @@ from itertools import starmap
 import numpy as np
 import pandas as pd
 
+from symlab.errors import UserError
 from symlab.plotting.style import PAGE, Axes, Figure, Look, Style, palette
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, Values, cases
@@ -23,11 +24,18 @@ LEVEL = 0.05
 
 
 def of_standard(rows: pd.DataFrame) -> pd.DataFrame:
-    """Networks without fixed parts or products."""
+    """Networks without fixed parts or products.
+
+    Raises:
+        UserError: they have one decay alone, or none of 0.
+    """
     rows = rows[rows["scheme"] == "standard"]
-    lacking = "needs standard networks with and without decay; give a standard variant sweep: "
-    lacking = f"{where(rows) if len(rows) else 'the study'} {lacking}{{recipe.weight_decay: [0, 0.001]}}."
-    return some(rows if {0} < {*rows["weight_decay"]} else rows.head(0), lacking)
+    if not {0} < {*rows["weight_decay"]}:
+        raise UserError(
+            f"{where(rows) if len(rows) else 'the study'} needs standard networks with and without decay; give a "
+            "standard variant sweep: {recipe.weight_decay: [0, 0.001]}."
+        )
+    return rows
 
 
 def matrix_panel(rows: pd.DataFrame, kind: str, decay: float, ylabel: str = "") -> Panel:
@@ -86,10 +94,10 @@ FIGURES = {
     ),
     "mirror-6": Drawing(
         "Correlations of neurons with and without decay",
-        "Left and middle: correlations as in Figure 3c, before and after the activation. Right: shares of the pairs of "
-        "neurons correlated above `homogeneity.correlated` and below its negative, and of those whose weights and "
-        "biases are closer than `homogeneity.close` of the sum of their norms; mean and standard deviation over "
-        "networks.",
+        "Left and middle: correlations of the last hidden layer's live neurons over test samples, before and after "
+        "the activation, like neurons beside each other, of one network each. Right: shares of the pairs of neurons "
+        "correlated above `homogeneity.correlated` and below its negative, and of those whose weights and biases are "
+        "closer than `homogeneity.close` of the sum of their norms; mean and standard deviation over networks.",
         _matrices_and_shares,
         seen="With the largest decay {blocks(kind=pre):%} more of the pairs are perfectly correlated than without "
         "decay or before training.",

@@ -81,7 +81,11 @@ def opened(rows: pd.DataFrame, value: str, by: list[str], name: Callable[[Any], 
 
 
 def shown_decay(tables: Tables) -> float:
-    """The smallest decay that both kinds of network have at which a tenth of the products' parameters vanish."""
+    """The smallest decay that both kinds of network have at which a tenth of the products' parameters vanish.
+
+    Raises:
+        UserError: both kinds share no decay.
+    """
     rows = of_kind(tables, SIZES)
     plain, products = (set(rows.loc[rows["trained_as"] == kind, "weight_decay"]) for kind in (PLAIN, PRODUCTS))
     if not (decays := sorted(plain & products)):

@@ -6,9 +6,17 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.papers.mirror_symmetry.deep import fig_07_products as products
 from symlab.papers.mirror_symmetry.deep.fig_03_06_homogeneity import NETWORK, TABLE
-from symlab.papers.mirror_symmetry.deep.fig_07_products import LEAST, PLAIN, PRODUCTS, SIZES, VANISHED
+from symlab.papers.mirror_symmetry.deep.fig_07_products import (
+    LEAST,
+    PLAIN,
+    PRODUCTS,
+    PRUNED,
+    SIZES,
+    VANISHED,
+    opened,
+    that_learned,
+)
 from symlab.plotting.style import Axes, Figure, Look, Style, palette
 from symlab.study.card import Drawing
 from symlab.study.cases import cases
@@ -110,7 +118,7 @@ def vanished_of_all(tables: Tables) -> pd.DataFrame:
     rows = last_epoch(need(tables, SIZES))
     rows = rows[np.isclose(rows["threshold"], VANISHED) & rows["trained_as"].isin((PLAIN, PRODUCTS))]
     rows = rows[rows["scheme"].isin(("standard", "hadamard"))].assign(label=lambda of: of["trained_as"] + _width(of))
-    return products.that_learned(tables, rows)
+    return that_learned(tables, rows)
 
 
 def _against_budget(tables: Tables, style: Style) -> Figure:
@@ -142,7 +150,7 @@ def beyond_decay(tables: Tables) -> list[Found]:
     # A single network that is open leaves its case open.
     undecided = undecided.groupby([rows[name] for name in by]).transform("max")
     rows = rows.assign(share=rows["share"] - np.array(shares), undecided=undecided)
-    found = products.opened(rows, "share", by, lambda key: f"{key['label']}, B = {key['budget']:.3g}")
+    found = opened(rows, "share", by, lambda key: f"{key['label']}, B = {key['budget']:.3g}")
     return found.means() or [f"needs products at a budget below {LEAST:.3g}"]
 
 
@@ -162,8 +170,8 @@ FIGURES = {
         "the permutation symmetry (0: standard networks), at the same decay; mean and standard deviation over "
         "networks. Below: of the closest pairs and as many others in standard networks, at the last snapshot before "
         "the end, the curvature of loss and decay at their mean in the direction in which both neurons differ, and the "
-        "exponent by which SGD's batches take them apart; marked are pairs that have merged at the end. The mirror "
-        "attracts where the curvature is positive, and under SGD where the exponent is negative.",
+        "exponent by which SGD's batches take them apart; marked are pairs that have merged at the end. In the mean "
+        "loss the mirror attracts where the curvature is positive, under SGD where the exponent is negative.",
         _merging_and_symmetry,
         seen="Of the standard networks' correlated pairs fixed weights leave {fewer:%}.",
         differs="Not in the paper, which has no control.",
@@ -222,7 +230,7 @@ CLAIMS = {
         quantity="share of parameters of products below 1e-6 at the end, less that below 1e-6 exp(2B) before "
         "training, of networks that do not guess",
         bound=at_most(0.05),
-        tables=(SIZES, products.PRUNED),
+        tables=(SIZES, PRUNED),
         origin="pilot",
         reason="Decay takes products down by exp(-2B); a twentieth is left for those that gradients push to 0. A "
         "twentieth in all was asked until a run had been seen: B = 3.95 takes 7.5 % of a layer of 784 inputs there.",

@@ -65,17 +65,22 @@ def _trend(rows: pd.DataFrame) -> float:
 
 
 def _closeness(rows: pd.DataFrame) -> float:
+    """Mean |rank of query less rank of key| while ranks fall: of the moments at which the query's is not full."""
     falling = rows[rows["rank_query"] < rows["rank_query"].max()]
     return float((falling["rank_query"] - falling["rank_key"]).abs().mean(skipna=False)) if len(falling) else np.nan
 
 
 def _closer(rows: pd.DataFrame) -> float:
+    """Median over decays of the distance of query's and key's singular values at the end over that at the start."""
     ends = rows[rows["step"] == rows["step"].max()].set_index("decay")["apart_key"]
     return float((ends / rows[rows["step"] == 0].set_index("decay")["apart_key"]).median(skipna=False))
 
 
 def _off_balancing(rows: pd.DataFrame) -> float:
-    """Beside exp(-2 wd t), t the rate times the steps, at the last moment at which it can be resolved."""
+    """Distance from 1 of the median over decays of the rate at which |QQ^T - KK^T| falls over 2 wd.
+
+    The prediction is exp(-2 wd t), t the rate times the steps, at the last moment at which it can be resolved.
+    """
     ratios = []
     for decay, of in rows.groupby("decay"):
         path = of.set_index("time")["unbalance"].sort_index()
