@@ -81,6 +81,13 @@ def test_curve_equals_evaluating_every_interpolated_network(module, batch_size):
         assert row.accuracy == pytest.approx(float((logits.argmax(-1) == y).double().mean()))
 
 
+def test_a_curve_is_evaluated_in_passes_of_the_size_asked_for():
+    module, (x, y), rows = build(MLP(name="mlp", widths=[5]), 6, 4), data(), []
+    module.register_forward_hook(lambda _, given, __: rows.append(len(given[0])))
+    curve(module, *two_states(module), [0.5], x, y, "classification", 128)
+    assert rows[-3:] == [128, 128, 44]
+
+
 @pytest.mark.parametrize("batch_size", [64, 1000])
 def test_chord_is_the_distance_of_the_outputs_from_the_line_between_those_of_the_ends(batch_size):
     module = build(MLP(name="mlp", widths=[8, 7]), 6, 4)
