@@ -79,6 +79,8 @@ def test_the_forecast_is_what_training_takes(make, lr, power, momentum):
     assert found.gradients < 500 and found.degree == 3
     with pytest.raises(UserError, match=f"lr is -1 and momentum {momentum};"):
         found.steps(-1, momentum=momentum)
+    with pytest.raises(UserError, match="momentum 1;"):
+        found.steps(0.1, momentum=1)
 
 
 def outputs(W, x):

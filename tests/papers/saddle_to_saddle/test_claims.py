@@ -157,3 +157,9 @@ def test_a_figure_says_what_a_study_lacks_and_its_claims_are_not_run(story, numb
         drawing_of(figure).draw(tables, Style())
     about = [claim for claim in CLAIMS.values() if figure.id == claim.figure]
     assert "error" not in {verdict for claim in about for _, verdict in evaluate_claim(claim, tables)}
+
+
+def test_networks_that_have_left_the_origin_alone_lack_a_second_escape(story):
+    first = {name: of.query("ends <= 0.1") if "ends" in of else of for name, of in story.items()}
+    ((found, verdict),) = evaluate_claim(CLAIMS["3-second"], first)
+    assert (verdict, found.detail) == ("not run", "needs runs beyond the first escape")
