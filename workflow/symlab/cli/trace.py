@@ -6,7 +6,7 @@ from symlab.alignment.actions import actions_of, dimensions_of
 from symlab.alignment.signs import signs_of
 from symlab.cli.files import computing
 from symlab.own.models import load_models, trace_quietly
-from symlab.own.report import coverage, of_action
+from symlab.own.report import counted, coverage, of_actions
 from symlab.symmetries.propagation import listed
 from symlab.symmetries.symmetry_spec import groups_of, shape
 
@@ -29,7 +29,7 @@ def trace(options: Namespace) -> None:
     actions = actions_of(models.module, traced, models.inputs()[:2], like)
     many = models.inputs()[:COMPLETE_ON]
     told = dimensions_of(models.module, traced, many, like, actions) if options.complete else {}
-    print(f"{models.name}: {len(spec.free)} group(s) of neurons")
+    print(f"{models.name}: {counted(len(spec.free), 'group')} of neurons")
     for group in spec.groups:
         acted = [name for name, axes in spec.axes.items() if any(group in groups_of(axis) for axis in axes)]
         stays = ", in place" if spec.groups[group].fixed else ""
@@ -37,9 +37,8 @@ def trace(options: Namespace) -> None:
         for flip in flips:
             if flip.group == group:
                 print(f"    signs free, each turned with: {', '.join(flip.turned)}")
-        for action in actions:
-            if action.group == group:
-                print(f"    {of_action(action)}")
+        for line in of_actions([action for action in actions if action.group == group]):
+            print(f"    {line}")
         if group in told:
             print(f"    dimensions of its maps: {told[group].claimed} claimed, {told[group].measured} measured")
         elif options.complete:

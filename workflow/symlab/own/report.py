@@ -30,13 +30,20 @@ KINDS_TOLD = {
 }
 
 
-def of_action(action: Action) -> str:
-    """A line on maps of a group's neurons that change nothing."""
-    inverse = [name for name, where in action.powers.items() if min(where.values()) < 0]
-    acted = f", inversely of {', '.join(inverse)}" if inverse else ""
-    gains = ", ".join(gain.name for gain in action.gains)
-    folded = f", once what reads them has taken up the gains {gains}" if gains else ""
-    return f"{KINDS_TOLD[action.kind]} free{acted}{folded} (a random one changes {action.change:.0e} of the outputs)"
+def of_actions(actions: Sequence[Action]) -> list[str]:
+    """Lines on maps of a group's neurons that change nothing; of those that read alike one, with how many they are."""
+    alike: dict[tuple[str, str], list[float]] = {}
+    for action in actions:
+        inverse = [name for name, where in action.powers.items() if min(where.values()) < 0]
+        acted = f", inversely of {', '.join(inverse)}" if inverse else ""
+        gains = ", ".join(gain.name for gain in action.gains)
+        folded = f", once what reads them has taken up the gains {gains}" if gains else ""
+        alike.setdefault((KINDS_TOLD[action.kind], f"{acted}{folded}"), []).append(action.change)
+    return [
+        f"{kind} free{f' in {len(changes)} ways' * (len(changes) > 1)}{more} "
+        f"(a random one changes {max(changes):.0e} of the outputs)"
+        for (kind, more), changes in alike.items()
+    ]
 
 
 def short_names(files: Sequence[Weights]) -> list[str]:
