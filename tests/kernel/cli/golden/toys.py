@@ -164,6 +164,15 @@ def mlp():
     return nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))
 
 
+def weighted():
+    """The same, whose weights are never drawn."""
+    network = mlp().double()
+    for parameter in network.parameters():
+        numbers = torch.arange(1.0, parameter.numel() + 1, dtype=torch.float64)
+        parameter.data = numbers.square().sin().view_as(parameter)
+    return network
+
+
 def rectified():
     return nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3))
 
