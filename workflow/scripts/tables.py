@@ -8,6 +8,7 @@ from symlab.artifacts import write_table
 from symlab.measures.job import Job
 from symlab.pipeline.outputs import join_parts, read_output, with_study
 from symlab.pipeline.registry import TABLES
+from symlab.words import counted
 
 
 def main(snakemake, report):
@@ -23,7 +24,7 @@ def main(snakemake, report):
         inputs = {each: have[each] for each in (*table.inputs, *table.if_present) if each in have}
         have[name] = with_study(resolve_name(table.function)(inputs, job), params.study)
         write_table(paths[name], have[name])
-    report(", ".join(f"{name}: {len(have[name])} rows" for name in paths))
+    report(", ".join(f"{name}: {counted(len(have[name]), 'rows')}" for name in paths))
 
 
 run(main, snakemake)

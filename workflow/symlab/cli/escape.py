@@ -5,6 +5,7 @@ from argparse import Namespace
 from symlab.cli.files import computing
 from symlab.own.escape import escape as escape_of
 from symlab.own.escape import refuse_rate
+from symlab.words import counted
 
 
 def escape(options: Namespace) -> None:
@@ -20,6 +21,6 @@ def escape(options: Namespace) -> None:
     rule = f"a rate of {options.lr:g}" + (f" / |theta|^{options.power:g}" if options.power else "")
     rule += f" and momentum {options.momentum:g}" if options.momentum else ""
     steps = found.steps(options.lr, options.power, options.momentum)
-    print(f"SGD at {rule} leaves after about {steps:,.0f} steps.")
+    print(f"SGD at {rule} leaves after about {counted(round(steps), 'steps')}.")
     for sentence in found.remarks:
         print(sentence)

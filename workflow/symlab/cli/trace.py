@@ -6,9 +6,10 @@ from symlab.alignment.actions import actions_of, dimensions_of
 from symlab.alignment.signs import signs_of
 from symlab.cli.files import computing
 from symlab.own.models import load_models, trace_quietly
-from symlab.own.report import counted, coverage, of_actions
+from symlab.own.report import coverage, of_actions
 from symlab.symmetries.propagation import listed
 from symlab.symmetries.symmetry_spec import groups_of, shape
+from symlab.words import counted
 
 # Samples whose outputs' derivatives tell whether all maps were found.
 COMPLETE_ON = 512
@@ -29,7 +30,7 @@ def trace(options: Namespace) -> None:
     actions = actions_of(models.module, traced, models.inputs()[:2], like)
     many = models.inputs()[:COMPLETE_ON]
     told = dimensions_of(models.module, traced, many, like, actions) if options.complete else {}
-    print(f"{models.name}: {counted(len(spec.free), 'group')} of neurons")
+    print(f"{models.name}: {counted(len(spec.free), 'groups')} of neurons")
     for group in spec.groups:
         acted = [name for name, axes in spec.axes.items() if any(group in groups_of(axis) for axis in axes)]
         stays = ", in place" if spec.groups[group].fixed else ""

@@ -14,6 +14,7 @@ from symlab.identifiability.subspace import covariance_of, principal_subspace
 from symlab.measures.job import Job
 from symlab.measures.settings import Identification
 from symlab.training.models import Models, move
+from symlab.words import counted
 
 BATCH = 1024
 SHOWN = 16
@@ -55,7 +56,8 @@ def measure_swap_costs(models: Models, data: Dataset, settings: Identification, 
             i, j = torch.triu_indices(len(Delta), len(Delta), offset=1)
             pairs = {"layer": layer, "i": i.numpy(), "j": j.numpy(), "swap_cost": Delta[i, j].numpy()}
             costs.append(pd.DataFrame(which | pairs).astype({"i": "int32", "j": "int32"}))
-        job.report(f"mask {replica.mask_seed} seed {replica.seed}: {len(models.epochs)} snapshots, {layer} layers")
+        told = f"{counted(len(models.epochs), 'snapshots')}, {counted(layer, 'layers')}"
+        job.report(f"mask {replica.mask_seed} seed {replica.seed}: {told}")
     return {
         "subspaces.csv": pd.DataFrame(subspaces),
         "swap_costs.parquet": pd.concat(costs, ignore_index=True),

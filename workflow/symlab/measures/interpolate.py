@@ -14,6 +14,7 @@ from symlab.measures.rows import rows_at_once
 from symlab.measures.settings import Interpolation
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 from symlab.training.models import Models, move
+from symlab.words import counted
 
 COLUMNS = ["mask_seed", "pair", "aligned", "matching", "split", "lambda", "loss", "accuracy", "chord"]
 
@@ -44,5 +45,5 @@ def walk_paths(models: Models, data: Dataset, settings: Interpolation, job: Job)
                 table = curve(module, A, end, lambdas, x, y, data.task, rows, statistics_x, settings.repair)
                 of_path = {"aligned": matching != "none", "matching": matching, "split": split}
                 tables.append(table.assign(mask_seed=pair.mask_seed, pair=pair.pair, **of_path))
-        job.report(f"pair {pair.key}: {len(ends)} path(s) of {len(lambdas)} points")
+        job.report(f"pair {pair.key}: {counted(len(ends), 'paths')} of {counted(len(lambdas), 'points')}")
     return {"curves.csv": pd.concat(tables, ignore_index=True)[COLUMNS]}

@@ -15,6 +15,7 @@ from symlab.measures.settings import Matching
 from symlab.seeds import numpy_rng
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 from symlab.training.models import Models, Pair
+from symlab.words import counted
 
 CHECKED_SAMPLES = 256
 
@@ -45,7 +46,8 @@ def match_pairs(models: Models, data: Dataset, settings: Matching, job: Job) -> 
                 for group, of_group in values.items()
                 for permutation, value in of_group.items()
             ]
-    job.report(f"{len(permutations)} permutations found; every permuted network computes the function it was made from")
+    told = counted(len(permutations), "permutations")
+    job.report(f"{told} found; every permuted network computes the function it was made from")
     described = {"methods": settings.methods, "symmetries": header["symmetries"]}
     return {"permutations.safetensors": (permutations, described), "matching.csv": pd.DataFrame(rows)}
 

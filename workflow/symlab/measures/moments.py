@@ -11,6 +11,7 @@ from symlab.measures.rows import rows_at_once
 from symlab.measures.settings import Matching
 from symlab.measures.symmetries import symmetries_of
 from symlab.training.models import Models, move
+from symlab.words import counted
 
 
 def correlate_activations(models: Models, data: Dataset, settings: Matching, job: Job) -> dict[str, Any]:
@@ -18,7 +19,10 @@ def correlate_activations(models: Models, data: Dataset, settings: Matching, job
     x = torch.from_numpy(data.split("train")[0][: settings.samples])
     traced = symmetries_of(models, x[:2].to(job.device), job)
     keys = {(epoch, pair.key): (epoch, pair) for epoch in models.epochs for pair in models.pairs()}
-    job.report(f"{len(keys)} pairs and snapshots, {len(traced.spec.groups)} groups, {len(x)} samples on {job.device}")
+    job.report(
+        f"{counted(len(models.pairs()), 'pairs')} at {counted(len(models.epochs), 'snapshots')}, "
+        f"{counted(len(traced.spec.groups), 'groups')}, {counted(len(x), 'samples')} on {job.device}"
+    )
     moments = record_pair_moments(
         traced,
         {key: move(models.state(epoch, pair.A), job.device) for key, (epoch, pair) in keys.items()},

@@ -26,6 +26,7 @@ from symlab.own.network import State
 from symlab.own.weights import unshared
 from symlab.symmetries.signs import Flip
 from symlab.symmetries.symmetry_spec import SymmetrySpec
+from symlab.words import counted
 
 # Points of the line that are computed in one pass: a step of the progress bar.
 POINTS_AT_ONCE = 5
@@ -165,7 +166,7 @@ class Aligned:
         """
         models, samples = self.models, report.scored_samples(self.models)
         A, B = report.short_names(models.files)
-        groups = report.counted(len(self.spec.free), "group")
+        groups = counted(len(self.spec.free), "groups")
         parts = [
             f"{B} aligned to {A} ({models.name}): {groups} of neurons, matched by {self.method}s.",
             report.coverage(models.module, self.spec),

@@ -21,6 +21,7 @@ from symlab.measures.collapse_bounds import certified_alignment, certified_colla
 from symlab.own.models import Models, load_models
 from symlab.own.modules import foreign, some
 from symlab.products import fast_products
+from symlab.words import counted
 
 SEQUENCES = nn.Sequential | nn.ModuleList
 SAME = 1e-4
@@ -62,8 +63,8 @@ class Collapse:
         for _, row in self.parts.iterrows():
             shares = f"{row['NC1_row']:.3g} of it in the row space of the readout, {row['NC1_null']:.3g} beyond"
             lines.append(
-                f"{row['part']}: {row['samples']:,} samples of {row['classes']} classes, the largest of which has "
-                f"{row['imbalance']:.3g} times the least; cross-entropy {row['loss']:.4g}, accuracy "
+                f"{row['part']}: {counted(row['samples'], 'samples')} of {row['classes']} classes, the largest of "
+                f"which has {row['imbalance']:.3g} times the least; cross-entropy {row['loss']:.4g}, accuracy "
                 f"{row['accuracy']:.1%}. NC1 is {row['NC1']:.3g} ({shares}); the readout's NC2 {row['NC2A']:.3g} from "
                 f"a simplex and {row['NC2B']:.3g} from orthogonal rows; NC3 {row['NC3']:.3g}."
             )
@@ -125,7 +126,8 @@ def collapse(
     bounds, excess, remarks = _certificate(first, penalty, own)
     for part in found.values():
         if missing := len(part.W_all) - part.K:
-            remarks += (f"{missing} of the {len(part.W_all)} classes have no samples in {part.name}: left out.",)
+            have = "has" if missing == 1 else "have"
+            remarks += (f"{missing} of the {len(part.W_all)} classes {have} no samples in {part.name}: left out.",)
     return Collapse(
         train.name,
         name,

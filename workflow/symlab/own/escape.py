@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from symlab.batches import parts_of
-from symlab.connectivity.objective import counted, summed_loss
+from symlab.connectivity.objective import counted as scored
+from symlab.connectivity.objective import summed_loss
 from symlab.errors import UserError
 from symlab.own.models import Models, in_precision, load_models
 from symlab.own.modules import foreign
@@ -20,6 +21,7 @@ from symlab.own.network import State
 from symlab.products import fast_products
 from symlab.training.fastest_neuron import fastest_neuron
 from symlab.training.flow import Place, follow_flow, norm_of
+from symlab.words import counted
 
 Row = tuple[float, float, float]
 SAME = 1e-6
@@ -74,7 +76,7 @@ class Escape:
         lines = [
             f"{self.name}: outputs are of degree {self.degree} in the weights. Until the loss has dropped by "
             f"{drop:.2g} of its value at the origin, gradient flow takes a time of {self.course['time'].iloc[-1]:.4g} "
-            f"({self.gradients} gradient{'s' * (self.gradients != 1)} here).",
+            f"({counted(self.gradients, 'gradients')} here).",
             f"There the weights point along a direction of speed {self.speed:.4g}, {self.residual:.2g} of its length "
             f"from an escape direction{one}.",
             f"The second singular value of a layer is at most {rank:.2g} of its first:",
@@ -211,7 +213,7 @@ class _Problem:
 
     def _losses(self, outputs: Tensor, rows: slice) -> Tensor:
         """The share of some samples in the mean loss."""
-        return summed_loss(outputs, self.y[rows], self.models.task) / counted(self.y, self.models.task)
+        return summed_loss(outputs, self.y[rows], self.models.task) / scored(self.y, self.models.task)
 
     def _gradient(self, W: Sequence[Tensor], of: Callable[[Tensor, slice], Tensor]) -> tuple[list[Tensor], float]:
         """Gradient and value of a sum over all samples, by what some rows' outputs add to it."""

@@ -30,6 +30,7 @@ from symlab.seeds import numpy_rng
 from symlab.symmetries.signs import apply_flips
 from symlab.symmetries.symmetry_spec import SymmetrySpec, identity
 from symlab.symmetries.trace import Traced
+from symlab.words import counted
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,9 +110,9 @@ class Merged:
     def __str__(self) -> str:
         models, universe = self.models, self.universe
         parts = [
-            f"{report.counted(len(self.names), 'network')} merged ({models.name}): "
-            f"{report.counted(len(self.spec.free), 'group')} of neurons, matched by {self.method}s in "
-            f"{universe.sweeps} sweeps.",
+            f"{counted(len(self.names), 'networks')} merged ({models.name}): "
+            f"{counted(len(self.spec.free), 'groups')} of neurons, matched by {self.method}s in "
+            f"{counted(universe.sweeps, 'sweeps')}.",
             *self._average(),
         ]
         if not universe.settled:

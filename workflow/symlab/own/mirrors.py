@@ -21,7 +21,6 @@ from symlab.errors import UserError
 from symlab.own.models import Models, check_counts, in_precision, load_models, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.own.network import State
-from symlab.own.report import counted
 from symlab.seeds import torch_generator
 from symlab.symmetries.mirrors import (
     Mirror,
@@ -37,6 +36,7 @@ from symlab.symmetries.mirrors import (
 )
 from symlab.symmetries.signs import Flip
 from symlab.symmetries.symmetry_spec import SymmetrySpec
+from symlab.words import counted
 
 Found = tuple[Mirror, dict[str, Any]]
 """A mirror, and what is known of it before its exponent is: columns of its row."""
@@ -116,13 +116,13 @@ class Mirrors:
         lines = [f"Pairs of neurons of {self.name} at {self.training}:"]
         for group, rows in self.pairs.groupby("group", sort=False):
             nearest = rows.loc[rows["distance"].idxmin()]
-            line = f"{group}: {_drawn(rows['merges'], 'closest pair')} drawn together"
+            line = f"{group}: {_drawn(rows['merges'], 'closest pairs')} drawn together"
             word = "halves" if nearest["merges"] else "doubles"
             line += f"; the closest, {nearest['a']} and {nearest['b']}, is {nearest['distance']:.3g} apart"
-            line += "" if math.isnan(nearest["steps"]) else f", which {word} in {nearest['steps']:,.0f} steps"
+            line += "" if math.isnan(nearest["steps"]) else f", which {word} in {counted(nearest['steps'], 'steps')}"
             lines.append(f"{line}{_unsure(rows)}.")
         for (group, turns), rows in self.zeros.groupby(["group", "turns"], sort=False):
-            drawn = _drawn(rows["vanishes"], "smallest neuron")
+            drawn = _drawn(rows["vanishes"], "smallest neurons")
             lines.append(f"{group}: {drawn} drawn to 0, in {turns}{_unsure(rows)}.")
         return "\n".join([*lines, *self.remarks])
 

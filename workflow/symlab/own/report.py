@@ -147,11 +147,6 @@ def _with_error(value: float, error: float) -> str:
     return _number(value, 4) + ("" if pd.isna(error) else f" ± {_number(error, 4)}")
 
 
-def counted(n: int, what: str) -> str:
-    """A number of things: "1 group", "2 groups"."""
-    return f"{n} {what}{'s' * (n != 1)}"
-
-
 def not_understood(sentences: Sequence[str]) -> list[str]:
     """What the tracer says of operations that it does not know, the first of it."""
     if not sentences:

@@ -22,6 +22,7 @@ from symlab.plotting.numbers import format_number, format_value, typeset
 from symlab.study.card import Paper, with_ids
 from symlab.study.claim import Case as Key
 from symlab.study.claim import Claim, Measurement, Tables
+from symlab.words import counted
 
 HELD, FAILED, UNDECIDED, ONE_UNIT, NOT_RUN, ERROR = "held", "failed", "undecided", "one unit", "not run", "error"
 VERDICTS = (ERROR, FAILED, UNDECIDED, ONE_UNIT, HELD, NOT_RUN)
@@ -210,7 +211,7 @@ class Case:
         """Over what it was measured: n = 4 pairs, or exact; empty where that is not said."""
         if self.n == 1 and self.error == 0:
             return "exact"
-        return f"n = {self.n:,.0f} {self.unit}" if self.unit else ""
+        return f"n = {counted(self.n, self.unit)}" if self.unit else ""
 
 
 @dataclass(frozen=True)

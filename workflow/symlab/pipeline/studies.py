@@ -15,6 +15,7 @@ from symlab.schemes import Scheme
 from symlab.settings import Settings
 from symlab.study.experiment import Experiment, Point, PointSettings
 from symlab.training.settings import Recipe
+from symlab.words import counted
 
 Chosen = Settings | list[Settings]
 """What stands under a key that switches a measure or an experiment on."""
@@ -174,7 +175,7 @@ class Study:
     def _scale_of_training(self) -> str:
         pairs, epochs = self.seeds // 2, max(variant.recipe.epochs for variant in self.variants.values())
         masks = f" for each of {self.mask_seeds} masks" if self.mask_seeds > 1 else ""
-        return f"{pairs} {'pair' if pairs == 1 else 'pairs'} a variant{masks}, {epochs} epochs"
+        return f"{counted(pairs, 'pairs')} a variant{masks}, {epochs} epochs"
 
 
 @dataclass(frozen=True)

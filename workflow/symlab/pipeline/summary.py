@@ -8,6 +8,7 @@ from pathlib import Path
 
 from symlab.papers import PAPERS
 from symlab.pipeline.studies import Project
+from symlab.words import counted
 
 WIDTH = 100
 
@@ -15,9 +16,10 @@ WIDTH = 100
 def announce(project: Project) -> str:
     """What is about to run, where its results go, and that it may be stopped."""
     figures = sum(len(study.figures) for study in project.studies.values())
+    studies = "study" if len(project.studies) == 1 else "studies"
     return (
-        f"{len(project.studies)} studies ({', '.join(project.studies)}), {figures} figures; results go to "
-        f"{project.results}/, logs to {project.results}/logs/.\n"
+        f"{len(project.studies)} {studies} ({', '.join(project.studies)}), "
+        f"{counted(figures, 'figures')}; results go to {project.results}/, logs to {project.results}/logs/.\n"
         "It may be stopped at any time: the same command goes on where it was."
     )
 

@@ -15,6 +15,7 @@ from symlab.training.on_samples import TrainingData
 from symlab.training.replicas import Run, TrainedBlock, train_block
 from symlab.training.resume import Checkpoints
 from symlab.training.settings import Recipe
+from symlab.words import counted
 
 
 def train_variant(
@@ -30,7 +31,7 @@ def train_variant(
     black = () if dataset.image is None else black_values(dataset.mean, dataset.std, dataset.image[0])
     data = TrainingData(x_train, y_train, x_val, y_val, task=dataset.task, image=dataset.image, black=black)
     replicas = [Replica(*replica) for replica in spec["replicas"]]
-    report(f"training {len(replicas)} replicas on {device}, torch {torch.__version__}")
+    report(f"training {counted(len(replicas), 'replicas')} on {device}, torch {torch.__version__}")
     run = Run(
         build=lambda: build(network, dataset.n_inputs, dataset.n_outputs),
         objective=data,

@@ -19,6 +19,7 @@ from symlab.study.cases import Cases, cases
 from symlab.study.claim import Found, Tables, above, at_most, below, between, slope, without_phrases
 from symlab.study.facets import BARS, Panel, assign_looks, draw_grid, draw_rows, facets, labelled
 from symlab.study.tables import need, some
+from symlab.words import counted
 
 
 def certified_scatter(loss: float, d: int, K: int, penalty: float) -> float:
@@ -106,7 +107,7 @@ def phase_line(tables: Tables, style: Style) -> Figure:
     axes = labelled(r"penalty $\lambda$ of the last layer", r"penalty $\lambda$ of hidden weights", "xy", xticks=ticks)
     return facets(
         long, "last_penalty", "penalty", looks, column="L", title="L = {}".format, axes=axes, options=BARS,
-        height=2.2, note=f"mean ± std of {table['seed'].nunique()} networks",
+        height=2.2, note=f"mean ± std of {counted(table['seed'].nunique(), 'networks')}",
     )  # fmt: skip
 
 
@@ -167,7 +168,7 @@ def against_depth(
         axes = labelled("depth L", "", "x" if value.startswith("accuracy") else "xy", xticks=ticks, title=title)
         panels.append(Panel(rows[rows[value] > 0], "L", value, axes, options=options))
     looks = assign_looks(list(dict.fromkeys(rows["label"])), style)
-    note = f"mean ± std of {rows['seed'].nunique()} networks"
+    note = f"mean ± std of {counted(rows['seed'].nunique(), 'networks')}"
     return draw_grid([panels], looks, height=height, sharey="none", note=note)
 
 

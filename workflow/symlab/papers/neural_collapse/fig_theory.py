@@ -16,6 +16,7 @@ from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Measurement, Tables, at_least, at_most, below, between, slope
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, facets, labelled
 from symlab.study.tables import need
+from symlab.words import counted
 
 FREE, SCALAR = "free_features.csv", "scalar_depth.csv"
 LAYERS = {1: "one layer a block", 2: "two layers"}
@@ -95,7 +96,7 @@ def left_of_perturbation(tables: Tables, style: Style) -> Figure:
         axes=labelled(r"$\epsilon$", "NC1 out / in", "xy", xticks=sorted(table["eps"].unique())),
         more=lambda axis, _: axis.axhline(1, color="0.5", linestyle="--", linewidth=0.8),
         rows_named=[f"E in {place}" for place in dict.fromkeys(table["placement"])],
-        note=f"mean ± std of {table['seed'].nunique()} networks; dotted: what the last layer sees",
+        note=f"mean ± std of {counted(table['seed'].nunique(), 'networks')}; dotted: what the last layer sees",
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from symlab.identifiability.recording import hidden_layers, layer_inputs
 from symlab.measures.job import Job
 from symlab.papers.neuron_identifiability.settings import Theory
 from symlab.training.models import Models, move
+from symlab.words import counted
 
 SCALES = np.logspace(0, -4, 9).tolist()
 """Factors of the trainable parts."""
@@ -55,7 +56,7 @@ def measure_chords(models: Models, data: Dataset, settings: Theory, job: Job) ->
             W_A, W_B = (state[f"{name}.weight"].cpu() for state in (A, B))
             table = chord_table(F, W_A, W_B, X.T @ X / len(X), X, SCALES)
             tables.append(table.assign(mask_seed=pair.mask_seed, pair=pair.pair, layer=layer))
-        job.report(f"pair {pair.key}: {len(layers)} layers at {len(SCALES)} scales of the trainable parts")
+        job.report(f"pair {pair.key}: {counted(len(layers), 'layers')} at {len(SCALES)} scales of the trainable parts")
     return {"chord_deviation.csv": pd.concat(tables, ignore_index=True)}
 
 

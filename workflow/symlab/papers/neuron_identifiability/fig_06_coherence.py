@@ -10,6 +10,7 @@ from symlab.study.cases import cases, cases_of
 from symlab.study.claim import Claim, Found, Tables, at_most, below, rank_correlation, statistic_of
 from symlab.study.facets import draw_rows, facets, labelled
 from symlab.study.tables import need, need_several, where
+from symlab.words import counted
 
 COLOR = (0.004, 0.451, 0.698)
 
@@ -32,7 +33,7 @@ def barrier_against_nu(tables: Tables, style: Style) -> Figure:
         draw=draw_rows, options={"alpha": 0.5, "markeredgewidth": 0}, more=draw_mean,
         width=PAGE if of_masks["embedding"].nunique() > 1 else COLUMN,
         entries=[line_entry("mean over masks", color=COLOR)],
-        note=f"n = {masks} masks at each point, {pairs} pairs of each mask",
+        note=f"n = {counted(masks, 'masks')} at each point, {counted(pairs, 'pairs')} of each mask",
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from symlab.study.cases import cases_of
 from symlab.study.claim import Claim, Found, Tables, between, slope, statistic_of
 from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import need, need_several, where
+from symlab.words import counted
 
 
 def against_width(tables: Tables, style: plot.Style) -> plot.Figure:
@@ -31,7 +32,7 @@ def against_width(tables: Tables, style: plot.Style) -> plot.Figure:
     return draw_grid(
         [[Panel(gaps, "m", "gamma_out", axes, more=rates)]], {}, width=1.35 * plot.COLUMN, height=2.3,
         entries=[*entries, plot.line_entry(r"$c_k\,m^{-2/k}$", linestyle=":")],
-        note=f"mean ± std over n = {draws} draws of $F$, {100 * fraction:g} % of the weights fixed",
+        note=f"mean ± std over n = {counted(draws, 'draws')} of $F$, {100 * fraction:g} % of the weights fixed",
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from symlab.study.card import Drawing
 from symlab.study.claim import Tables, at_most
 from symlab.study.facets import draw_rows, facets, labelled
 from symlab.study.tables import need, one_matching, where
+from symlab.words import counted
 
 ROUNDING = at_most(1e-6)
 """Of the largest excess: at the ends of the path gap and bound are both 0."""
@@ -55,7 +56,7 @@ def barrier_against_bound(tables: Tables, style: Style) -> Figure:
         axes=labelled(bound, "loss barrier at the midpoint", "xy", xlim=ends, ylim=ylim),
         draw=draw_rows, more=draw_bound, width=PAGE if len(splits) > 1 else 0.6 * PAGE, height=2.7,
         entries=[line_entry("barrier = bound", linestyle="--")],
-        note=f"a point a pair, n = {counts.max()} pairs a kind of networks",
+        note=f"a point a pair, n = {counted(counts.max(), 'pairs')} a kind of networks",
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, above, exact_value
 from symlab.study.facets import assign_looks, facets, labelled
 from symlab.study.tables import need
+from symlab.words import counted
 
 TABLE = "hardness.csv"
 BUDGET = 1 / (10 * math.sqrt(2))
@@ -27,7 +28,7 @@ def error_by_width(tables: Tables, style: plot.Style) -> plot.Figure:
     return facets(
         rows, "m", "share", looks, axes=axes, more=lambda axis, _: axis.set_xscale("log", base=2),
         options={"band": False, "unit": ["draw"]}, width=1.35 * plot.COLUMN,
-        note=f"mean of n = {rows['draw'].nunique()} draws of $F$",
+        note=f"mean of n = {counted(rows['draw'].nunique(), 'draws')} of $F$",
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from symlab.identifiability.subspace import covariance_of, principal_subspace
 from symlab.measures.job import Job
 from symlab.papers.neuron_identifiability.settings import NeuronPlaces
 from symlab.training.models import Models, move
+from symlab.words import counted
 
 BATCH = 1024
 
@@ -49,5 +50,5 @@ def measure_places(models: Models, data: Dataset, settings: NeuronPlaces, job: J
             partner = permutations[f"{header['methods'][0]}/{place}"]
             table = neuron_table(((at_A + at_B) / 2).numpy(), correlations[place], partner)
             tables.append(table.assign(mask_seed=pair.mask_seed, pair=pair.pair, layer=layer))
-        job.report(f"pair {pair.key}: {len(of_pair)} layers")
+        job.report(f"pair {pair.key}: {counted(len(of_pair), 'layers')}")
     return {"neuron_places.parquet": pd.concat(tables, ignore_index=True)}

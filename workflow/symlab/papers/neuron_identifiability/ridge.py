@@ -30,6 +30,7 @@ from symlab.papers.neuron_identifiability.ridge_problems import (
 from symlab.papers.neuron_identifiability.ridge_solvers import Preconditioner, lbfgs
 from symlab.papers.neuron_identifiability.settings import Ridge
 from symlab.training.models import Models, move
+from symlab.words import counted
 
 # Problems solved at once, and the memory of their realizers' factors. On a CPU arrays [problems, n] should stay in the
 # cache; a GPU waits for calls where they are small.
@@ -64,7 +65,9 @@ def measure_ridge_costs(models: Models, data: Dataset, settings: Ridge, job: Job
                 Delta = ridge_swap_costs(functions, inputs[name], pairs, beta).cpu().numpy()
                 which = {"mask_seed": replica.mask_seed, "seed": replica.seed, "layer": layer, "beta": beta}
                 swaps.append(pd.DataFrame({**which, "reported": reported, "i": i, "j": j, "swap_cost": Delta}))
-                job.report(", ".join(f"{key} {value}" for key, value in which.items()) + f": {len(pairs)} swaps")
+                job.report(
+                    ", ".join(f"{key} {value}" for key, value in which.items()) + f": {counted(len(pairs), 'swaps')}"
+                )
     return {"ridge_swap_costs.parquet": pd.concat(swaps, ignore_index=True)}
 
 

@@ -12,6 +12,7 @@ from symlab.papers.neuron_identifiability.rows import MODEL, consecutive, pair_o
 from symlab.plotting.pairs import PAIR
 from symlab.study.claim import rank_correlation
 from symlab.study.tables import last_epoch
+from symlab.words import counted
 
 OF_NETWORKS = ["train_accuracy", "val_accuracy", "train_loss"]
 
@@ -100,7 +101,7 @@ def compare_estimators(inputs: dict[str, pd.DataFrame], job: Job) -> pd.DataFram
             costs = (chosen[f"swap_cost_{name}"].to_numpy() for name in ("mahalanobis", "ridge"))
             rows.append((*key, pairs, _spearman(*costs)))
     table = pd.DataFrame(rows, columns=[*place, "pairs", "spearman"])
-    job.report(f"{len(table)} comparisons, {int(table['spearman'].isna().sum())} without a correlation")
+    job.report(f"{counted(len(table), 'comparisons')}, {int(table['spearman'].isna().sum())} without a correlation")
     descriptions = ridge_swap_costs[described].drop_duplicates("variant")
     return descriptions.merge(table, on="variant", validate="one_to_many")
 

@@ -16,6 +16,7 @@ from symlab.study.claim import Bound, Claim, Found, Tables, above, at_most, betw
 from symlab.study.curves import Curve, measure_each, neighbours
 from symlab.study.facets import Panel, assign_looks, labelled
 from symlab.study.tables import need, some
+from symlab.words import counted
 
 TABLE, RUNS = "widths_barriers.csv", "widths_runs.csv"
 TEACHER = ["M", "d"]
@@ -198,7 +199,8 @@ def trained_over_samples(
     def largest(curve: Curve) -> tuple[float, str]:
         own, other = (curve["barrier"][name] for name in ("trained", "samples"))
         at = (own / other).idxmax()
-        return own[at] / other[at], f"{own[at]:.2e} against {other[at]:.2e} at m = {at:g}; {len(own)} widths"
+        told = f"{own[at]:.2e} against {other[at]:.2e} at m = {at:g}; {counted(len(own), 'widths')}"
+        return own[at] / other[at], told
 
     rows = students.at_last_width(both) if last else both
     lacking = f"needs samples and trained students at one width of {from_ratio:g} M or more"

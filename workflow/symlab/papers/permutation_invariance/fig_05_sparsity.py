@@ -12,6 +12,7 @@ from symlab.study.claim import Claim, Found, Tables, above, at_most
 from symlab.study.curves import Curve, measure_each
 from symlab.study.facets import assign_looks, facets, labelled
 from symlab.study.tables import need, need_several
+from symlab.words import counted
 
 TABLE = "sparsity_runs.csv"
 SETTING = ["source", "M", "d"]
@@ -57,7 +58,7 @@ def rise_with_rate(curve: Curve) -> tuple[float, str]:
     """Smallest rise of the mean PQ index from the smallest to the largest learning rate, over widths."""
     index = curve["pq_rows"].unstack("rate")
     low, high = index.columns
-    return (index[high] - index[low]).min(), f"c = {high:g} less c = {low:g}; {len(index)} widths"
+    return (index[high] - index[low]).min(), f"c = {high:g} less c = {low:g}; {counted(len(index), 'widths')}"
 
 
 def growth_at_largest_rate(curve: Curve) -> tuple[float, str]:

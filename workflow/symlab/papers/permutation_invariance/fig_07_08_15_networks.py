@@ -17,6 +17,7 @@ from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most
 from symlab.study.curves import Curve, curves, measure_each
 from symlab.study.facets import Panel, draw_grid, facets, labelled
 from symlab.study.tables import need, some, where
+from symlab.words import counted
 
 BARRIERS, CURVES = "barriers.csv", "curves.csv"
 STEPS = (
@@ -110,7 +111,7 @@ def barrier_against_width(tables: Tables, style: Style) -> Figure:
         rows, "width", "barrier_max", method_looks(style), column="kind", line="method", draw=_percentiles, height=2.6,
         axes={**width_axis(rows["width"]), "ylabel": "barrier of the train loss (NLL)"},
         more=lambda axis, _: axis.update_datalim([(float(rows["width"].min()), 0.0)]),
-        note=f"mean and 10th to 90th percentile over {n} pairs",
+        note=f"mean and 10th to 90th percentile over {counted(n, 'pairs')}",
     )  # fmt: skip
 
 
@@ -228,7 +229,7 @@ def permuted_over_direct(tables: Tables, at_peak: bool) -> list[Found]:
 def ends_of_path(tables: Tables) -> list[Found]:
     def largest(curve: Curve) -> tuple[float, str]:
         fractions = curve.means.iloc[:, [0, -1]].max(axis=1) / curve.means.max(axis=1)
-        return fractions.max(), f"largest at width {fractions.idxmax():g}; {len(fractions)} widths"
+        return fractions.max(), f"largest at width {fractions.idxmax():g}; {counted(len(fractions), 'widths')}"
 
     rows = train_rows(as_in_fig_7(tables[CURVES]), 1)
     direct = rows[rows["matching"] == DIRECT]

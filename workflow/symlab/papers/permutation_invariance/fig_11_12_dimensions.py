@@ -14,6 +14,7 @@ from symlab.study.claim import Claim, Found, Tables, above, below, between, slop
 from symlab.study.curves import Curve, measure_each
 from symlab.study.facets import Panel, labelled
 from symlab.study.tables import need, need_several
+from symlab.words import counted
 
 DIMENSIONS, TEACHERS = "dimensions_barriers.csv", "teachers_barriers.csv"
 LACKING = "needs students of m = 2M for two teachers"
@@ -92,7 +93,7 @@ def slopes(
     def fall(curve: Curve) -> tuple[float, str]:
         levels = quantity(curve.means.groupby(level="d").mean())
         told = ", ".join(f"d = {d:g}: {value:.3g}" for d, value in levels.items())
-        return slope(levels), f"{told}; {curve.places.unique('m').size} widths"
+        return slope(levels), f"{told}; {counted(curve.places.unique('m').size, 'widths')}"
 
     lacking = "needs trained students at a width above M at three dimensions"
     return measure_each(students.mean_barriers(rows, ["d", "m"], key), fall, lacking)

@@ -14,6 +14,7 @@ from symlab.study.cases import Cases, cases
 from symlab.study.claim import Bound, Claim, Found, Tables, above, below, exact_value, share_of, value_of_all
 from symlab.study.facets import Panel, draw_grid, draw_rows
 from symlab.study.tables import need, some
+from symlab.words import counted
 
 RUNS, CURVES, LIMITS = "polygon_runs.csv", "polygon_curves.csv", "polygon_limits.csv"
 FASTER, SLOWER, SHARE = "faster than one neuron", "not faster", "share of runs"
@@ -61,7 +62,7 @@ def circle(tables: Tables, style: Style) -> Figure:
 def all_descents(tables: Tables, style: Style) -> Figure:
     runs, curves = (on_circle(need(tables, name)) for name in (RUNS, CURVES))
     counts = runs.groupby("width").size()
-    shown = [_descents(curves, runs, width, f"width {width}, {n} runs") for width, n in counts.items()]
+    shown = [_descents(curves, runs, width, f"width {width}, {counted(n, 'runs')}") for width, n in counts.items()]
     grid = [shown[start : start + 3] for start in range(0, len(shown), 3)]
     return draw_grid(grid, _looks(style), height=1.6, sharex=False, sharey=True, note=LIMITS_TOLD)
 

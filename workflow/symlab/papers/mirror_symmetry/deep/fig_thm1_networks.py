@@ -11,6 +11,7 @@ from symlab.study.card import Drawing
 from symlab.study.claim import Case, Claim, Found, Tables, above, at_most, exact_value
 from symlab.study.facets import Panel, draw_grid, draw_rows
 from symlab.study.tables import need
+from symlab.words import counted
 
 TABLE = "network_mirrors.csv"
 FLOOR = 1e-18
@@ -73,7 +74,7 @@ def worst(tables: Tables, quantity: str, value: str, choose: str) -> Iterator[Fo
     for (network, mirror), of in rows.groupby(["variant", "mirror"], sort=False):
         case = Case(f"{network}, {mirror}", variant=network, mirror=mirror)
         networks = len(of.drop_duplicates(["mask_seed", "seed"]))
-        told = f"{len(of)} mirrors of {networks} networks"
+        told = f"{counted(len(of), 'mirrors')} of {counted(networks, 'networks')}"
         if quantity == "second_order":
             told += f", {of['samples'].min():.0f} to {of['samples'].max():.0f} samples without a kink in the step"
         yield exact_value(float(getattr(of[value], choose)(skipna=False)), networks, case, told, "networks")

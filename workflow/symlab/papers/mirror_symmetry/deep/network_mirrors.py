@@ -26,6 +26,7 @@ from symlab.symmetries.symmetry_spec import shape
 from symlab.symmetries.trace import Traced, trace
 from symlab.training.models import Models, move
 from symlab.training.samples import losses
+from symlab.words import counted
 
 if TYPE_CHECKING:
     from symlab.data.dataset import Dataset
@@ -76,7 +77,7 @@ def measure_mirrors(models: Models, data: Dataset, settings: Mirrors, job: Job) 
             fixed = mirror.on(fixed) if place["mirror"] == "neurons" else fixed
             at = Point(module, x, y, data.task, mirror, settings, torch_generator(*seed), fixed)
             rows += [{**which, **place, **found} for found in at.rows(state)]
-        job.report(f"mask {replica.mask_seed} seed {replica.seed}: {len(rows)} numbers")
+        job.report(f"mask {replica.mask_seed} seed {replica.seed}: {counted(len(rows), 'numbers')}")
     return {"network_mirrors.csv": pd.DataFrame(rows)}
 
 

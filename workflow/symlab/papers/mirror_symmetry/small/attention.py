@@ -11,6 +11,7 @@ from symlab.papers.mirror_symmetry.settings import ADAM, Attention
 from symlab.seeds import torch_generator
 from symlab.training import updates
 from symlab.training.settings import Recipe
+from symlab.words import counted
 
 RECIPE = Recipe(epochs=1, lr=1.0, optimizer="adam", betas=[0.9, 0.999], eps=1e-8)
 RELATIVE, VANISHED = 1e-2, 1e-8
@@ -78,7 +79,7 @@ def train_attention(settings: Attention, job: Job, layers: int, optimizer: str) 
                 adam.step([gradient], lr)
             else:
                 weights -= lr * gradient
-    job.report(f"{layers} layers, {optimizer}: mean loss {losses.mean().item():.4g}")
+    job.report(f"{counted(layers, 'layers')}, {optimizer}: mean loss {losses.mean().item():.4g}")
     told = {"layers": layers, "optimizer": optimizer, "N": settings.N, "T": settings.T, "d": settings.d}
     return {"mirror_attention.csv": pd.concat(tables, ignore_index=True).assign(**told)}
 
