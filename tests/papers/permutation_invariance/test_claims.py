@@ -111,6 +111,15 @@ def test_families_of_networks_are_cases_of_their_own():
     assert by_family == {"mlp": True, "other": False}
 
 
+@pytest.mark.parametrize("claim_id", ["7-peak", "7-direct", "8-peak", "8-wide", "8-ends"])
+def test_networks_that_differ_in_more_than_their_width_are_none_of_a_kind_s(claim_id):
+    tables = tables_for(claim_id)
+    (name,) = tables
+    other = tables[name].assign(variant=tables[name]["variant"] + "_noisy", sigma_F=1.0)
+    (row,) = verdicts(claim_id, {name: pd.concat([tables[name], other])}).itertuples()
+    assert row.verdict == "not run" and "differ in nothing else" in row.detail
+
+
 def test_a_peak_at_the_first_width_is_none_unless_that_is_the_teacher_s():
     table = widths()
     falling = table[(table["m"] > table["M"]) & (table["source"] == "gd")].assign(

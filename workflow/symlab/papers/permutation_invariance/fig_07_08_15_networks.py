@@ -28,19 +28,22 @@ DIRECT = "none"
 """What the tables call the matching of a direct path."""
 METHODS = {DIRECT: "direct", "activation": "permuted, by activations", "weight": "permuted, by weights"}
 """Names of paths in legends, by what the tables call the matching."""
-LACKING = "needs direct and aligned paths of networks of three widths"
+LACKING = "needs direct and aligned paths of networks of three widths that differ in nothing else"
 EXPLORATORY = "The paper does not give its widths, epochs and architecture"
 
 
 def train_rows(table: pd.DataFrame, least: int = 3) -> pd.DataFrame:
-    """The train rows of networks with a width whose kind has ``least`` widths; ``method`` and ``kind`` name them.
+    """The train rows of networks with a width whose kind has ``least`` widths and one variant at each.
 
-    A kind is a data set and a depth, and a family where there are several; what all have in common is not in its name.
+    ``method`` and ``kind`` name them. A kind is a data set and a depth, and a family where there are several; what all
+    have in common is not in its name.
     """
     if "width" not in table:
         table = table.assign(width=np.nan, depth=np.nan)
     rows = table[(table["split"] == "train") & table["width"].notna()]
-    rows = rows[rows.groupby(kinds(rows), dropna=False)["width"].transform("nunique") >= least]
+    of_kind = rows.groupby(kinds(rows), dropna=False)
+    widths, variants = (of_kind[name].transform("nunique") for name in ("width", "variant"))
+    rows = rows[(widths >= least) & (variants == widths)]
     differ = [name for name in kinds(rows) if rows[name].nunique(dropna=False) > 1]
     words = [rows[name].map("{:g} layers".format if name == "depth" else str) for name in differ]
     named = words[0].str.cat(words[1:], sep=", ") if words else ""
@@ -236,7 +239,7 @@ def ends_of_path(tables: Tables) -> list[Found]:
     # A pair is a row, and a place on its path a column.
     paths = direct.pivot(index=[*kinds(rows), "width", "mask_seed", "pair"], columns="lambda", values="loss")
     found = curves(paths.reset_index(), list(paths.columns), "width", kinds(rows), name_networks)
-    return measure_each(found, largest, LACKING)
+    return measure_each(found, largest, "needs direct paths of networks that differ in nothing else")
 
 
 _claim = partial(Claim, owner="paper", origin="ours", tables=(BARRIERS,))
