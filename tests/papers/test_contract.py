@@ -256,6 +256,7 @@ def test_a_figure_is_drawn_from_its_story_and_holds_what_it_did_when_it_was_writ
             drawn.draw_without_rendering()
     assert plt.get_fignums() == [] and dict(rcParams) == before
     assert drawn.axes and drawing.title and drawing.caption
+    assert not re.search(r"\bFig(ures?|s?\.) \d", drawing.caption), "a caption is read without other figures"
     kept = values_kept(paper.slug)["pictures"].get(paper.number(figure.id))
     told = "Look at the picture, and write down what it holds: see above."
     assert kept is not None and held[:2] == kept[:2], told

@@ -146,11 +146,13 @@ def slopes_of_control(tables: Tables) -> list[Found]:
 FIGURES = {
     "collapse-1": Drawing(
         "Metrics of collapse against depth",
-        "log₁₀ of NC1, NC2A (of squared error without a bias NC2B) and NC3 of the last features against the depth L "
-        "(study `{study}`). *From scratch*, networks of each depth are trained by themselves, by Adam and as many "
-        "iterations of L-BFGS at every depth. Others begin with those of the depth before, some blocks split in two: "
-        "crosses are the best of each depth, minimised for longer. `λ/L` divides every penalty by L, `λ/L, last λ` "
-        "those of hidden weights alone. An architecture with several data sets is shown on the first.",
+        "A column a metric, a row an architecture on its first data set: log₁₀ of NC1, NC2 (NC2A; of squared error "
+        "without a bias NC2B) and NC3 of the last features against the depth L (study `{study}`); the lower, the "
+        "nearer to collapse. Solid lines are of networks that begin with those of the depth before, some blocks split "
+        "in two: hollow circles are those more than 5 % over the least loss that is known, crosses the best of each "
+        "depth, minimised for longer. Dashed, *from scratch*, networks of each depth are trained by themselves, by "
+        "Adam and as many iterations of L-BFGS at every depth. A colour says how penalties depend on L: `λ/L` divides "
+        "every one by L, `λ/L, last λ` those of hidden weights alone.",
         metrics_against_depth,
         seen="The slope of log₁₀ NC1 on log₁₀ L is {falls(value=NC1, fitting=False)}.",
         differs="Samples and seeds are fewer than the paper's, and networks are minimised by Adam and L-BFGS, not for "
@@ -158,7 +160,12 @@ FIGURES = {
     ),
     "collapse-2": Drawing(
         "Networks that collapse with depth, and one that does not",
-        "As Figure 1, on one data set: one linear layer a block (RN1, T11), and two with a constant penalty (RN2).",
+        "A row a metric, a column an architecture on one data set: log₁₀ of NC1, NC2 and NC3 of the last features "
+        "against the depth L (study `{study}`); the lower, the nearer to collapse. RN1 and T11 have one linear layer a "
+        "block; RN2 is the control, which has two and a constant penalty. Solid lines are of networks that begin with "
+        "those of the depth before, some blocks split in two: hollow circles are those more than 5 % over the least "
+        "loss that is known, crosses the best of each depth, minimised for longer. Dashed, *from scratch*, networks of "
+        "each depth are trained by themselves, by Adam and as many iterations of L-BFGS at every depth.",
         control_beside_others,
         seen="The slope of the control's log₁₀ NC1 on log₁₀ L is {control(value=NC1, fitting=False)}.",
         differs="The paper prints three images of three metrics; here they are one.",

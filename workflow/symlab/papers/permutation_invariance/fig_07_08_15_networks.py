@@ -173,8 +173,8 @@ FIGURES = {
     "permutation-8": Drawing(
         "Loss along the path at three widths",
         "Train loss (NLL) on the straight line between two networks of a pair: λ = 0 is the first network, λ = 1 the "
-        "second, as it is (direct) or with its neurons permuted to match the first. In the middle is the width nearest "
-        "25, where the paper has its peak.",
+        "second, as it is (direct) or with its neurons permuted to match the first. From left to right the smallest "
+        "width, that nearest 25, where the paper has its peak, and the largest.",
         paths_at_three_widths,
         seen="At the largest width matching leaves {wide:%} of the barrier.",
         differs="The paper writes of 10,000 epochs, which are read as steps here.",

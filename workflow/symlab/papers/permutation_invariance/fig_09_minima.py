@@ -85,10 +85,11 @@ FIGURES = {
     "permutation-9": Drawing(
         "Which minima gradient descent finds",
         "Left (a): of students with one neuron more than the teacher, how often each type is the one that has two; the "
-        "dashed line is an equal share of all runs, the band one standard deviation of the binomial distribution. "
-        "Right (b): the entries of a column of W that sum to the one neuron of the teacher, sorted, from initial "
-        "weights of two scales; dashed the expectation for the uniform distribution on the simplex, (1/m)·(1/k + … + "
-        "1/m) at rank k. Runs that were not kept, or in which no single type has most rows, are left out of a.",
+        "dashed line is an equal share of all runs, the band one standard deviation of the binomial distribution. Runs "
+        "that diverged or ended with a loss above 1e-5, or in which no single type has most rows, are left out. Right "
+        "(b): the entries of a column of W that sum to the one neuron of the teacher, sorted, from initial weights of "
+        "two scales; dashed the expectation for the uniform distribution on the simplex, (1/m)·(1/k + … + 1/m) at rank "
+        "k.",
         doubled_types_and_entries,
         seen="The p value of equal shares of types is {doubled-types}; sorted entries are {column} standard errors "
         "from a uniform point's.",

@@ -97,8 +97,9 @@ def predicted_and_gained(tables: Tables, style: Style) -> Figure:
 FIGURES = {
     "saddle-1": Drawing(
         "Losses and singular values on the way from the origin",
-        "Networks of the study `{study}` of the greatest depth that follow gradient flow from small weights. (b, c) "
-        "The ten largest singular values of each layer of one network.",
+        "Networks of the study `{study}` of the greatest depth that follow gradient flow from small weights. (a) "
+        "Training loss over that of the outputs 0 against the gradients taken, a line a network; (b, c) the ten "
+        "largest singular values of each layer of one network, after the first escape and at the end of its run.",
         two_escapes,
         seen="After the first escape the second singular value of the last layer is {one-value(L=6, layer=6)} of the "
         "first, of the first layer {one-value(L=6, layer=1)}.",
@@ -108,17 +109,19 @@ FIGURES = {
     ),
     "saddle-3": Drawing(
         "Singular values over training, depth 6",
-        "The ten largest singular values of each layer and the training loss of one network of depth 6 of the study "
-        "`{study}`, along gradient flow.",
+        "The ten largest singular values s of each layer, a panel each, and the training loss over that of the outputs "
+        "0, of one network of depth 6 of the study `{study}` that follows gradient flow from small weights, against "
+        "the gradients taken: steps of 3 % of |θ|, shorter ones where the path turns.",
         partial(singular_values_over_training, L=6),
-        differs="As Figure 1: the network drawn is the first, which need not be one that the claim is of. The axis "
-        "counts steps of 3 % of |θ|, shorter ones where the path turns.",
+        differs="The paper trains by SGD. The network drawn is the first, which need not be one that the claim is of.",
     ),
     "saddle-4": Drawing(
         "Singular values over training, depth 4",
-        "As Figure 3, for depth 4.",
+        "The ten largest singular values s of each layer, a panel each, and the training loss over that of the outputs "
+        "0, of one network of depth 4 of the study `{study}` that follows gradient flow from small weights, against "
+        "the gradients taken: steps of 3 % of |θ|, shorter ones where the path turns.",
         partial(singular_values_over_training, L=4),
-        differs="As Figure 3.",
+        differs="The paper trains by SGD. The network drawn is the first, which need not be one that the claim is of.",
     ),
     "saddle-next": Drawing(
         "The second escape, and a new neuron at the second plateau",

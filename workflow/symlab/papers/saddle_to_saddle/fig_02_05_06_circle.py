@@ -133,7 +133,9 @@ FIGURES = {
     ),
     "saddle-6": Drawing(
         "All descents on the circle",
-        "Speed -L0 along every descent of Figure 2, a panel a width; blue ones end above √2 - 1.",
+        "Speed -L0 along every projected gradient descent on the sphere |θ|² = 3 from random starts, for eight inputs "
+        "on the unit circle and networks of depth 3, a panel a width; blue ones end above √2 - 1, the most that one "
+        "neuron a layer reaches.",
         all_descents,
     ),
     "saddle-5": Drawing(

@@ -166,12 +166,14 @@ def _below(curve: pd.Series | None, size: float) -> tuple[float, str]:
 FIGURES = {
     "mirror-removed": Drawing(
         "Alike neurons with the symmetry and without",
-        "Above: pairs of live neurons of the last hidden layer against the strength σ_F of fixed weights that remove "
-        "the permutation symmetry (0: standard networks), at the same decay; mean and standard deviation over "
-        "networks. Below: of the closest pairs and as many others in standard networks, at the last snapshot before "
-        "the end, the curvature of loss and decay at their mean in the direction in which both neurons differ, and the "
-        "exponent by which SGD's batches take them apart; marked are pairs that have merged at the end. In the mean "
-        "loss the mirror attracts where the curvature is positive, under SGD where the exponent is negative.",
+        "Above: share of the pairs of live neurons of the last hidden layer that are correlated above "
+        "`homogeneity.correlated`, and the distance of the closest pair, against the strength σ_F of fixed weights "
+        "that remove the permutation symmetry (0: standard networks), at the same decay; mean and standard deviation "
+        "over networks. Below: of the closest pairs and as many others in standard networks, at the last snapshot "
+        "before the end and against the distance of their weights, the curvature of loss and decay at their mean in "
+        "the direction in which both neurons differ, and the exponent by which SGD's batches take them apart; marked "
+        "are pairs that have merged at the end. In the mean loss the mirror attracts where the curvature is positive, "
+        "under SGD where the exponent is negative.",
         _merging_and_symmetry,
         seen="Of the standard networks' correlated pairs fixed weights leave {fewer:%}.",
         differs="Not in the paper, which has no control.",
@@ -179,9 +181,10 @@ FIGURES = {
     "mirror-budget": Drawing(
         "What a budget of decay does",
         "B = sum of the rates times decay over (1 - momentum): decay alone takes parameters down by exp(-B) and "
-        "products by exp(-2B). Shares at the end, of parameters in networks that do not guess, of pairs of neurons in "
-        "the last hidden layer; mean and standard deviation over networks. Dashed: below it decay alone takes no "
-        "product of size 1 below 1e-6.",
+        "products by exp(-2B). Against B, at the end: the share of parameters below 1e-6 (of networks that do not "
+        "guess), and of pairs of neurons of the last hidden layer that are correlated above `homogeneity.correlated` "
+        "or have merged; mean and standard deviation over networks. Dashed: below it decay alone takes no product of "
+        "size 1 below 1e-6.",
         _against_budget,
         seen="At budgets below that, {least:%} more of the products vanish than decay alone takes there.",
         differs="Not in the paper.",

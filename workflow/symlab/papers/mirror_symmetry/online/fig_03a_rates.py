@@ -125,11 +125,11 @@ def _sparsity_against_error(tables: Tables, style: Style) -> Figure:
 FIGURES = {
     "mirror-3a": Drawing(
         "Products for coefficients become sparse at high rates",
-        "Online SGD of a linear regression with labels of noise σ: coefficients that have vanished at the end, with "
-        "products u w for coefficients and without (mean and standard deviation over seeds). The curve has no fit: "
-        "products simulated one by one, each with the signal that it leaves, 1/d - u w. Dashed: from where mirrors "
-        "attract, where half of the coefficients should be gone after these steps, and from where plain regressions "
-        "diverge.",
+        "Online SGD of a linear regression, a panel a noise σ of its labels: share of coefficients θ below 1e-6 at the "
+        "end against the rate λ, with products u w for coefficients and without (mean and standard deviation over "
+        "seeds). The curve has no fit: products simulated one by one, each with the signal that it leaves, 1/d - u w. "
+        "Dashed: from where mirrors attract, where half of the coefficients should be gone after these steps, and from "
+        "where plain regressions diverge.",
         _sparsity_against_rate,
         seen="Half of the products are gone at {half} times the predicted rate.",
         differs="The paper gives neither noise nor rates. At σ = 1 no rate is sparse for products and stable for plain "
@@ -138,7 +138,8 @@ FIGURES = {
     "mirror-adam": Drawing(
         "Products under Adam",
         "The regression of products under Adam with and without momentum, and under SGD with the same noise (σ as "
-        "study `{study}` has it): each point is a rate, mean over seeds.",
+        "study `{study}` has it): share of products below 1e-6 against the error of the coefficients (left; dashed: "
+        "that of all zeros) and against the rate (right). Each point is a rate, mean over seeds.",
         _sparsity_against_error,
         seen="At its largest rate Adam leaves {sparse:%} of the products below 1e-6.",
         differs="The paper says that the same happens under Adam and shows no experiment.",

@@ -225,8 +225,9 @@ FIGURES = {
     ),
     "mirror-batch": Drawing(
         "The rate of collapse grows with the batch",
-        "Left, products after the same steps, a colour a number of samples a step (all: the expected loss), with "
-        "products simulated one by one as lines. Right, the rate at which half are gone against the number of samples.",
+        "Left, the share of products below 1e-6 after the same steps against the rate, a colour a number of samples a "
+        "step (all: the expected loss), with products simulated one by one as lines. Right, the rate at which half are "
+        "gone against the number of samples, with that of single products and, dashed, the critical rate.",
         _sparsity_over_batches,
         seen="Without noise at most {noise:%} of the products fall below 1e-6.",
         differs="The paper says that small batches help and shows no experiment.",
@@ -234,8 +235,8 @@ FIGURES = {
     "mirror-edges": Drawing(
         "Collapse lies between two critical rates",
         "SGD of one product u w that starts right beside its mirrors: the share of runs that end nearer to them than "
-        "they began. Shaded below, where Λ = E log|1 - λh| < 0 on both mirrors; shaded above, where the second-order "
-        "criterion (Eq. 5) says collapse.",
+        "they began, against the rate. Shaded below, where Λ = E log|1 - λh| < 0 on both mirrors; shaded above, where "
+        "the second-order criterion (Eq. 5) says collapse.",
         _collapse_between_edges,
         seen="With one sample a step the sign of Λ is right at {sign(batch=1):%} of the rates, Eq. 5 at "
         "{second(batch=1):%}.",
