@@ -16,8 +16,6 @@ PUBLIC = {
     "symlab.study.claim",
     "symlab.study.curves",
     "symlab.study.points.join_grids",
-    # The plain form of what activation moments do without a copy, which tests compare with.
-    "symlab.symmetries.symmetry_spec.columns",
     # These wait: one paper alone uses them, and they are to be moved into its room or taken up by others.
     "symlab.identifiability.gram",
     "symlab.identifiability.realization.InputSensitivities",

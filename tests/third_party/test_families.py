@@ -14,11 +14,10 @@ import pytest
 import torch
 from torch.func import functional_call
 
-from symlab.alignment.actions import actions_of
 from symlab.alignment.permute import permute
 from symlab.alignment.signs import signs_of
 from symlab.own.models import trace_quietly
-from symlab.symmetries.actions import act, fold, random_element
+from symlab.symmetries.actions import act, actions_of, fold, random_element
 from symlab.symmetries.signs import apply_flips, random_signs
 from symlab.symmetries.symmetry_spec import Concat, Product, random_permutations
 

@@ -9,10 +9,9 @@ import torch
 from test_planted import in_an_ordinary_state
 
 from symlab import align
-from symlab.alignment.actions import actions_of
 from symlab.alignment.permute import permute
 from symlab.own.models import trace_quietly
-from symlab.symmetries.actions import act, fold, random_element
+from symlab.symmetries.actions import act, actions_of, fold, random_element
 from symlab.symmetries.symmetry_spec import random_permutations
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
         ArtifactError: the file cannot be written (a full disk, a read-only folder); what was there before is kept.
     """
     path = Path(path)
-    temporary = _temporary(path)
+    temporary = path.with_name(f".{path.stem}.part{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
@@ -61,18 +61,6 @@ def cannot_write(path: str | Path, error: Exception) -> ArtifactError:
     full = number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in why
     advice = "Make room" if full else "Make the folder writable or choose another"
     return ArtifactError(f"{path} cannot be written: {why}. {advice} and run again; what is finished is kept.")
-
-
-def remove(path: str | Path) -> None:
-    """Remove a file, and what was left of it under its temporary name; nothing else may be writing it."""
-    # What cannot be removed does no harm: it is replaced when the file is written again.
-    with suppress(OSError):
-        for part in (Path(path), _temporary(Path(path))):
-            part.unlink(missing_ok=True)
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.stem}.part{path.suffix}")
 
 
 def content_digest(tensors: Tensors) -> str:
@@ -115,37 +103,24 @@ def read_header(path: str | Path, kind: str) -> dict[str, Any]:
         return _checked_header(path, (file.metadata() or {}).get("symlab"), kind)
 
 
-def read_tensors(
-    path: str | Path, kind: str, names: Iterable[str] | None = None, spec: dict[str, Any] | None = None
-) -> tuple[Tensors, dict[str, Any]]:
-    """All tensors of an artifact (or only ``names``) and its header.
-
-    Args:
-        spec: what the content must have been made by: the header's ``spec``. None takes any.
+def read_tensors(path: str | Path, kind: str) -> tuple[Tensors, dict[str, Any]]:
+    """All tensors of an artifact and its header.
 
     Raises:
-        ArtifactError: as for ``read_header``; also when the content was made by another spec, does not match its
-            digest (checked when the whole file is read), or a name is missing.
+        ArtifactError: as for ``read_header``; also when the content does not match its digest.
     """
     with _opened(path) as file:
         header = _checked_header(path, (file.metadata() or {}).get("symlab"), kind)
-        # Through JSON, in which the header's spec was kept: it knows no tuples.
-        if spec is not None and header.get("spec") != json.loads(json.dumps(spec)):
-            raise ArtifactError(f"{path} was made with other settings than are asked for now. {rebuild(path)}")
-        available = set(file.keys())
-        wanted = available if names is None else set(names)
-        if missing := wanted - available:
-            raise ArtifactError(f"{path} holds no tensor named {sorted(missing)[0]!r}. {rebuild(path)}")
-        tensors = {name: file.get_tensor(name) for name in sorted(wanted)}
-    if names is None and content_digest(tensors) != header.get("content_sha256"):
+        tensors = {name: file.get_tensor(name) for name in sorted(file.keys())}
+    if content_digest(tensors) != header.get("content_sha256"):
         raise ArtifactError(f"{path} was altered after it was written (its digest does not match). {rebuild(path)}")
     return tensors, header
 
 
-def write_table(path: str | Path, table: pd.DataFrame, spec: dict[str, Any] | None = None) -> None:
+def write_table(path: str | Path, table: pd.DataFrame) -> None:
     """Write a tidy table as .csv (small) or .parquet (large), by the file's suffix.
 
-    A parquet file also holds the version and ``spec``, what the table was made by, and a checksum of every page.
+    A parquet file also holds the version, and a checksum of every page.
 
     Raises:
         ArtifactError: the file cannot be written.
@@ -158,7 +133,7 @@ def write_table(path: str | Path, table: pd.DataFrame, spec: dict[str, Any] | No
         from pyarrow import parquet
 
         arrow = pa.Table.from_pandas(table, preserve_index=False)
-        header = json.dumps({"symlab": __version__, "kind": "table", "spec": spec}, sort_keys=True)
+        header = json.dumps({"symlab": __version__, "kind": "table"}, sort_keys=True)
         arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"symlab": header.encode()})
         parquet.write_table(arrow, temporary, write_page_checksum=True)
 

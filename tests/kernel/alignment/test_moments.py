@@ -8,7 +8,9 @@ from torch import nn
 from symlab.alignment.forward import outputs
 from symlab.alignment.moments import PairMoments, record_pair_moments, samples
 from symlab.errors import UserError
-from symlab.symmetries.symmetry_spec import Concat, Group, Point, Product, SymmetrySpec, columns
+from symlab.symmetries.symmetry_spec import Concat, Group, Point, Product, SymmetrySpec
+
+from ..symmetries.nets import columns
 
 
 def streamed(z_a, z_b, sizes):

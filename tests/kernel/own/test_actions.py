@@ -11,12 +11,12 @@ from torch.nn import functional
 
 from symlab import SGD, align, merge, mirrors, trace
 from symlab.alignment import rotations
-from symlab.alignment.actions import actions_of, dimensions_of
 from symlab.alignment.permute import permute
 from symlab.alignment.weight_matching import weight_matching
 from symlab.networks.vit import ViT
 from symlab.seeds import numpy_rng, torch_generator
-from symlab.symmetries.actions import act, fold, random_element
+from symlab.symmetries.actions import act, actions_of, fold, random_element
+from symlab.symmetries.completeness import dimensions_of
 from symlab.symmetries.relations import reduced
 from symlab.symmetries.signs import apply_flips
 from symlab.symmetries.symmetry_spec import random_permutations

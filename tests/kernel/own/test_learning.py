@@ -6,13 +6,12 @@ import torch
 from torch import nn
 
 from symlab import UserError, align, trace
-from symlab.alignment.actions import actions_of
 from symlab.alignment.averaging import average
 from symlab.alignment.forward import outputs
 from symlab.connectivity import learning
 from symlab.connectivity.learning import learned_maps, moved
 from symlab.own.learning import CLOSED_FORM, CONTROL, LEARNED, Learned, untrained_weights
-from symlab.symmetries.actions import act, exponential
+from symlab.symmetries.actions import act, actions_of, exponential
 
 
 def network(seed, activation=nn.ReLU):

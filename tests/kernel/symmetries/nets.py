@@ -1,4 +1,4 @@
-"""Two linear maps around a function, and a check that the permutations found in a network keep its function."""
+"""Networks of two linear maps, a check that permutations found keep a function, and entries of tensors by neuron."""
 
 import numpy as np
 import torch
@@ -6,7 +6,7 @@ from torch import nn
 from torch.func import functional_call
 
 from symlab.alignment.permute import permute
-from symlab.symmetries.symmetry_spec import random_permutations, shape
+from symlab.symmetries.symmetry_spec import blocks, random_permutations, shape
 from symlab.symmetries.trace import trace
 
 
@@ -53,3 +53,16 @@ def sizes(spec):
 
 
 X = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+def columns(tensor, axes, group, groups):
+    """A tensor's entries by neuron of a group, for each block in which it occurs: everything else becomes rows."""
+    wanted = (*groups[group].within, group)
+    found = []
+    for block in blocks(tensor, axes, groups):
+        names = [name for name, _ in block.labels]
+        if group in names:
+            last = [names.index(name) for name in wanted]
+            rest = [dim for dim in range(len(names)) if dim not in last]
+            found.append(block.tensor.permute(*rest, *last).reshape(-1, np.prod(shape(group, groups))))
+    return found

@@ -8,9 +8,9 @@ from torch.func import functional_call
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
 from symlab import align
-from symlab.alignment.actions import actions_of
 from symlab.alignment.permute import permute
 from symlab.alignment.signs import signs_of
+from symlab.symmetries.actions import actions_of
 from symlab.symmetries.symmetry_spec import random_permutations
 from symlab.symmetries.trace import trace
 

@@ -42,10 +42,6 @@ def rotated_loss(state):
     return (state["W"].T @ state["W"] - torch.ones(5, dtype=torch.float64)).square().sum()
 
 
-def doubly_rotated_loss(state):
-    return torch.tanh(X @ (state["U"] @ state["W"]) - 1).square().mean()
-
-
 def sines(state):
     return (torch.tanh(X @ state["w"]) * state["u"] - Y).square().mean()
 
@@ -53,12 +49,9 @@ def sines(state):
 N = unit(drawn(n=(4,)))["n"]
 VECTORS = {"u": (5,), "w": (5,)}
 CASES = [
-    (product_loss, rescaling("u", "w"), VECTORS, 5),
     (product_loss, rescaling("u", "w", entry=2), VECTORS, 1),
-    (product_loss, rescaling("u", "w", entry=2, sign=-1), VECTORS, 1),
     (product_loss, sign_flip("u", "w"), VECTORS, 10),
     (rotated_loss, rotation("W", N), {"W": (4, 5)}, 5),
-    (doubly_rotated_loss, rotation("W", N, "U"), {"U": (5, 4), "W": (4, 5)}, 10),
     (sines, sign_flip("u", "w"), {"u": (), "w": (5,)}, 6),
 ]
 IDS = [mirror.name for _, mirror, _, _ in CASES]
@@ -97,7 +90,7 @@ def test_reflections_leave_the_loss_and_split_gradient_and_hessian(loss, mirror,
 
 
 @pytest.mark.parametrize(
-    ("loss", "mirror", "shapes"), [(a, b, c) for a, b, c, _ in CASES if b.name != "u = w = 0"], ids=IDS[:3] + IDS[4:6]
+    ("loss", "mirror", "shapes"), [(a, b, c) for a, b, c, _ in CASES if b.name != "u = w = 0"], ids=[IDS[0], IDS[2]]
 )
 def test_the_mirror_wins_above_the_decay_of_theorem_1(loss, mirror, shapes):
     """Part 3: the projection is better from gamma_0 = (l(on) - l) / |P theta|^2 on, found here by bisection."""

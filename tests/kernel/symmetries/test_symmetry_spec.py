@@ -12,7 +12,6 @@ from symlab.symmetries.symmetry_spec import (
     Group,
     Product,
     SymmetrySpec,
-    columns,
     identity,
     inverse,
     length,
@@ -21,6 +20,8 @@ from symlab.symmetries.symmetry_spec import (
     shape,
     validate,
 )
+
+from .nets import columns
 
 # Two heads with three query/key and two value dimensions each, packed; a stream of 5; a convolution in 2 groups.
 GROUPS = {

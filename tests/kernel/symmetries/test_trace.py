@@ -6,7 +6,7 @@ from torch.func import functional_call
 
 from symlab.alignment.permute import permute
 from symlab.networks import MLP, CoherenceStudent, build
-from symlab.symmetries.symmetry_spec import Concat, Group, Product, columns, identity, random_permutations, shape
+from symlab.symmetries.symmetry_spec import Concat, Group, Product, identity, random_permutations, shape
 from symlab.symmetries.trace import trace
 
 from .architectures import (
@@ -32,6 +32,7 @@ from .architectures import (
     conv_norm,
     vit,
 )
+from .nets import columns
 
 IMAGE, FLAT = (3, 8, 8), (6,)
 

@@ -240,7 +240,7 @@ def samples(
     groups: Mapping[str, Group],
     unsettled: Collection[str] = (),
 ) -> Iterator[Float[Tensor, "n d"] | Float[Tensor, "b d p"]]:
-    """Activations by neuron of a group, the batch first: as ``symmetry_spec.columns``, but without a copy.
+    """Activations by neuron of a group, the batch first, without a copy.
 
     Yields:
         [n, d] where the neurons are the fastest index in memory, else [b, d, p]; for each block in which the group is

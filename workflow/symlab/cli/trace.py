@@ -2,11 +2,12 @@
 
 from argparse import Namespace
 
-from symlab.alignment.actions import actions_of, dimensions_of
 from symlab.alignment.signs import signs_of
 from symlab.cli.files import computing
 from symlab.own.models import load_models, trace_quietly
 from symlab.own.report import coverage, of_actions
+from symlab.symmetries.actions import actions_of
+from symlab.symmetries.completeness import dimensions_of
 from symlab.symmetries.propagation import listed
 from symlab.symmetries.symmetry_spec import groups_of, shape
 from symlab.words import counted

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from symlab.alignment.actions import actions_of
 from symlab.alignment.averaging import average
 from symlab.alignment.matching import compose
 from symlab.alignment.rotations import (
@@ -23,7 +22,7 @@ from symlab.alignment.universe import Universe
 from symlab.connectivity.norm_statistics import batch_norms
 from symlab.own.models import Models, shown
 from symlab.own.report import KINDS_TOLD
-from symlab.symmetries.actions import Action
+from symlab.symmetries.actions import Action, actions_of
 from symlab.symmetries.signs import Flip
 from symlab.symmetries.symmetry_spec import identity
 from symlab.symmetries.trace import Traced

@@ -5,7 +5,7 @@ by some power c: X skew on all writers and readers of a stream (c = 1), X symmet
 first order an operation agrees with powers c of its inputs and results if sum_i c_i Df[X x_i] = c_f X f: a linear
 relation, found by evaluating it, in which one random X of a kind stands for all of them. The powers that satisfy the
 relations of all operations are the network's; nothing is declared for operations or architectures. Pairs of dimensions
-that rotary embeddings turn are guessed from the axes that there would be without the embeddings (``find_planes``), and
+that rotary embeddings turn are guessed from the axes that there would be without the embeddings (``_find_planes``), and
 proven like all others.
 """
 
@@ -18,23 +18,16 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Complex128, Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from symlab.batches import Inputs
 from symlab.symmetries.evaluated import Evaluated, Occurrence, occurrences
-from symlab.symmetries.proof import proven
+from symlab.symmetries.proof import general_passes, proven
+from symlab.symmetries.propagation import alike_value
 from symlab.symmetries.relations import KINDS, Matrices, Powers, Relations, drawn, map_block
 from symlab.symmetries.signs import is_gain
-from symlab.symmetries.symmetry_spec import (
-    Axes,
-    Axis,
-    Concat,
-    Group,
-    Product,
-    SymmetrySpec,
-    blocks,
-    length,
-    shape,
-)
+from symlab.symmetries.symmetry_spec import Axes, Axis, Concat, Group, Product, SymmetrySpec, blocks, length, shape
+from symlab.symmetries.trace import Traced
 
 
 @dataclass(frozen=True)
@@ -156,13 +149,24 @@ def turning(z: Complex128[Tensor, "*within p"], planes: Sequence[tuple[int, int]
     return M
 
 
-def find_actions(passes: Sequence[Evaluated], seed: int = 0) -> list[Action]:
-    """The continuous symmetries of every free group, each proven by a random element.
+def actions_of(
+    module: nn.Module, traced: Traced, x: Tensor | Inputs, like: Mapping[str, Tensor], seed: int = 0
+) -> list[Action]:
+    """The linear maps of neurons that change nothing, each proven by a random one at random weights in float64.
 
     Args:
-        passes: in float64 at random weights (``general_passes``): found in the first, proven in all.
+        module: the network that was traced.
+        x: a few inputs.
+        like: a state of it, by all names, near which the random weights are drawn.
+        seed: of weights and maps that are drawn.
     """
-    generator = torch.Generator().manual_seed(seed)
+    found = _find_actions(general_passes(module, traced, x, like, seed), torch.Generator().manual_seed(seed))
+    passes = general_passes(module, traced, x, like, seed, alike_value)
+    return found + _find_planes(passes, torch.Generator().manual_seed(seed))
+
+
+def _find_actions(passes: Sequence[Evaluated], generator: torch.Generator) -> list[Action]:
+    """The continuous symmetries of every free group: found in the first pass, proven in all."""
     spec = passes[0].spec
     outer = {name for group in spec.groups.values() for name in group.within}
     with torch.no_grad():
@@ -170,14 +174,13 @@ def find_actions(passes: Sequence[Evaluated], seed: int = 0) -> list[Action]:
         return [each for group in spec.free if group not in outer for each in _of_group(passes, group, generator)]
 
 
-def find_planes(passes: Sequence[Evaluated], seed: int = 0) -> list[Action]:
+def _find_planes(passes: Sequence[Evaluated], generator: torch.Generator) -> list[Action]:
     """Turns and scales of pairs of dimensions, in queries and inversely in keys, that rotary embeddings leave free.
 
     Args:
-        passes: as of ``find_actions``, with the axes that the network would have if all constants were alike: there
-            the planes are a group, which occurs twice in the axis of dimensions, (P, P) or P x 2.
+        passes: with the axes that the network would have if all constants were alike: there the planes are a group,
+            which occurs twice in the axis of dimensions, (P, P) or P x 2.
     """
-    generator = torch.Generator().manual_seed(seed)
     spec, found = passes[0].spec, list[Action]()
     for group in spec.free:
         joined = {name: tuple(_joined(axis, group) for axis in axes) for name, axes in spec.axes.items()}

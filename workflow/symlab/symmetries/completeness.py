@@ -6,19 +6,21 @@ those claimed are counted from the relations of the operations. Both are compute
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from symlab.batches import Inputs
 from symlab.symmetries.actions import Action, act, fold
 from symlab.symmetries.evaluated import Evaluated
-from symlab.symmetries.proof import PROVEN
+from symlab.symmetries.proof import GAINS, PROVEN, general_passes
 from symlab.symmetries.relations import KINDS, Relations, drawn
 from symlab.symmetries.symmetry_spec import blocks, neurons_last, shape
+from symlab.symmetries.trace import Traced
 
 # Singular values below this share of the largest count as 0: a norm's eps of 1e-6 is seen.
 NULL = 1e-8
@@ -37,14 +39,33 @@ class Dimensions:
     measured: int
 
 
-def dimensions(forward: Evaluated, group: str, actions: Sequence[Action], seed: int = 0) -> Dimensions | None:
+def dimensions_of(
+    module: nn.Module, traced: Traced, x: Tensor | Inputs, like: Mapping[str, Tensor], actions: Sequence[Action]
+) -> dict[str, Dimensions]:
+    """By group the dimensions of its maps, claimed and measured; of those where weights and inputs are enough to tell.
+
+    Args:
+        x: many inputs.
+        module, traced, like, actions: as of ``actions_of``, and what that gave.
+    """
+    (forward,) = general_passes(module, traced, x, like, gains=GAINS[:1])
+    outer = {name for group in forward.spec.groups.values() for name in group.within}
+    found: dict[str, Dimensions] = {}
+    for group in forward.spec.free:
+        mine = [action for action in actions if action.group == group and not action.planes]
+        told = None if group in outer else _dimensions(forward, group, mine)
+        found |= {} if told is None else {group: told}
+    return found
+
+
+def _dimensions(forward: Evaluated, group: str, actions: Sequence[Action]) -> Dimensions | None:
     """The dimensions of a group's maps; None if it is too large, or weights or outputs are too few to tell.
 
     Args:
-        forward: as of ``find_actions``, of many inputs: with at least as many outputs as maps have entries.
+        forward: of many inputs: with at least as many outputs as maps have entries.
         actions: of the group, by first names.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     state = forward.state
     gains = actions[0].gains if actions else ()
     folded = forward

@@ -9,7 +9,7 @@ from torch import fx
 from symlab.errors import UserError
 from symlab.symmetries.dependence import Event, LabelledTensor, blocks, contexts, nesting, repeated_along
 from symlab.symmetries.forward_graph import operation, place
-from symlab.symmetries.index_sets import IndexSet, atoms, structure
+from symlab.symmetries.index_sets import IndexSet, atoms, product, structure
 from symlab.symmetries.propagation import UNKNOWN_SIZES, Propagation
 from symlab.symmetries.rules.recorder import CARRIERS, RULES
 from symlab.symmetries.symmetry_spec import Axes, Axis, Concat, Group, Point, Product, SymmetrySpec, groups_of
@@ -163,9 +163,9 @@ def _add_points(
     value, axes = propagation.values.get(node), axes_of(propagation, node)
     if axes is None or not isinstance(value, Value):
         return
-    sets = [bound_set(dim) for dim in value.dims]
     present = set().union(*map(groups_of, axes))
-    repeated = {atom for block in _value_blocks(sets) for atom in block if block.count(atom) > 1}
+    whole = product([bound_set(dim) for dim in value.dims])
+    repeated = {atom for block in blocks(whole) for atom in block if block.count(atom) > 1}
     for atom, name in names.items():
         inner = {other for other in present if name in groups[other].within}
         if name in wanted and name in present and not inner and atom not in repeated:
@@ -184,14 +184,10 @@ def _traced_back(propagation: Propagation, node: fx.Node, names: dict[IndexSet, 
             break
         if not _groups(propagation, node, names) <= _groups(propagation, source, names):
             break
-        if _reduces(name) and _groups(propagation, node, names) != _groups(propagation, source, names):
+        if RULES.get(name) is RULES["sum"] and _groups(propagation, node, names) != _groups(propagation, source, names):
             break
         node = source
     return node
-
-
-def _reduces(name: str) -> bool:
-    return RULES.get(name) is RULES["sum"]
 
 
 def _groups(propagation: Propagation, node: fx.Node, names: dict[IndexSet, str]) -> set[str]:
@@ -209,13 +205,6 @@ def _groups(propagation: Propagation, node: fx.Node, names: dict[IndexSet, str])
 def _is_open(dim: Dim) -> bool:
     """Whether the dimension is part of a view that nothing made binding."""
     return any(factor.split is not None and not factor.split.imposed for factor in dim.factors or ())
-
-
-def _value_blocks(sets: Sequence[IndexSet]) -> list[tuple[IndexSet, ...]]:
-    found: list[tuple[IndexSet, ...]] = [()]
-    for node in sets:
-        found = [(*block, *other) for block in found for other in blocks(node)]
-    return found
 
 
 def _axis(node: IndexSet, names: Mapping[IndexSet, str]) -> Axis:

@@ -21,6 +21,8 @@ Occurrence = tuple[int, int]
 class Evaluated:
     """A forward pass with all its values, and their axes; None where these are not known.
 
+    All real numbers are float64, those that the network itself would convert too.
+
     Attributes:
         spec: the symmetries.
         nodes: the operations, in order.
@@ -29,7 +31,6 @@ class Evaluated:
         names: for each placeholder of an entry of the state its name, the first one if it is tied.
         first_names: for each name of the state the first one of the same tensor.
         outputs: the values that the network returns.
-        wide: whether all real numbers are float64, those that the network itself would convert too.
     """
 
     spec: SymmetrySpec
@@ -39,24 +40,19 @@ class Evaluated:
     names: dict[fx.Node, str]
     first_names: dict[str, str]
     outputs: tuple[fx.Node, ...] = ()
-    wide: bool = False
 
     @property
     def state(self) -> dict[str, Tensor]:
         """The entries of the state, by first names."""
         return {name: self.values[node] for node, name in self.names.items()}
 
-    def evaluate(self, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
-        """What an operation gives, from the values of those before it, in the precision of this pass."""
-        return evaluate(node, values, self.wide)
-
     def at(self, state: Mapping[str, Tensor]) -> "Evaluated":
         """The same pass at another state, by first names."""
         values = dict(self.values)
         for node, name in self.names.items():
-            values[node] = widened(state[name]) if self.wide else state[name]
+            values[node] = widened(state[name])
         for node in self.nodes:
-            values[node] = self.evaluate(node, values)
+            values[node] = evaluate(node, values)
         return replace(self, values=values)
 
     def change(self, state: Mapping[str, Tensor]) -> float:
@@ -131,17 +127,18 @@ def between(node: fx.Node, hidden: Collection[fx.Node]) -> list[fx.Node]:
     return [each for each in hidden if each in found]
 
 
-def read_by(node: fx.Node, hidden: Collection[fx.Node], places: Mapping[fx.Node, Any]) -> list[fx.Node]:
-    """The known values of a group that an operation reads, directly or through hidden ones."""
+def read_by(
+    node: fx.Node, hidden: Collection[fx.Node], places: Mapping[fx.Node, Sequence[Occurrence]]
+) -> list[tuple[fx.Node, Occurrence]]:
+    """The places of a group in known values that an operation reads, directly or through hidden ones."""
     through = (*between(node, hidden), node)
-    return [*dict.fromkeys(each for one in through for each in one.all_input_nodes if each in places)]
+    read = dict.fromkeys(each for one in through for each in one.all_input_nodes if each in places)
+    return [(each, where) for each in read for where in places[each]]
 
 
-def evaluate(node: fx.Node, values: Mapping[fx.Node, Any], wide: bool = False) -> Any:
-    """What an operation gives, from the values of those before it; with real numbers of float64 if ``wide``."""
+def evaluate(node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
+    """What an operation gives, from the values of those before it, with real numbers of float64."""
     arguments, options = fx.map_arg((node.args, node.kwargs), values.__getitem__)
-    if not wide:
-        return node.target(*arguments, **options)  # type: ignore[operator]
     # What was computed before is wide, in lists too; an operation's own types are not, nor what it makes by itself.
     options = {name: widened(option) for name, option in options.items()}
     result = node.target(*map(widened, arguments), **options)  # type: ignore[operator]

@@ -51,10 +51,6 @@ class IndexSet:
             self._merged_into = node
         return node
 
-    def merge_into(self, other: "IndexSet") -> None:
-        """Make ``self``, a root, the same set as ``other``, another root."""
-        self._merged_into = other
-
 
 @dataclass(eq=False)
 class Positions:
@@ -197,7 +193,7 @@ def unify(a: IndexSet, b: IndexSet) -> None:
         fix(a, mixed)
         fix(b, mixed)
     (kept, merged) = (a, b) if a.children else (b, a)
-    merged.merge_into(kept)
+    merged._merged_into = kept
 
 
 def _unify_parts(a: IndexSet, b: IndexSet) -> bool:

@@ -97,21 +97,16 @@ def turned_lengths(spec: SymmetrySpec, flip: Flip, state: Mapping[str, Tensor]) 
     return (slope.flatten() / 2).sqrt()
 
 
-def rescaling(u: str, w: str, entry: int | None = None, sign: int = 1) -> Mirror:
-    """Of l(rho u, w / rho) = l(u, w): u <-> sign w, for one entry of both tensors or for all (Theorem 2).
-
-    On it u = w, or u = -w for ``sign`` -1.
-    """
+def rescaling(u: str, w: str, entry: int) -> Mirror:
+    """Of l(rho u, w / rho) = l(u, w): u <-> w, for one entry of both tensors (Theorem 2)."""
 
     def reflect(state: State) -> State:
-        where = torch.ones_like(state[u], dtype=torch.bool)
-        if entry is not None:
-            where = torch.zeros_like(where)
-            where.view(-1)[entry] = True
-        swapped = {u: torch.where(where, sign * state[w], state[u]), w: torch.where(where, sign * state[u], state[w])}
+        where = torch.zeros_like(state[u], dtype=torch.bool)
+        where.view(-1)[entry] = True
+        swapped = {u: torch.where(where, state[w], state[u]), w: torch.where(where, state[u], state[w])}
         return {**state, **swapped}
 
-    return Mirror(f"{u} = {'-' if sign < 0 else ''}{w}", reflect)
+    return Mirror(f"{u} = {w}", reflect)
 
 
 def sign_flip(*names: str) -> Mirror:
@@ -121,19 +116,9 @@ def sign_flip(*names: str) -> Mirror:
     )
 
 
-def rotation(W: str, n: Float[Tensor, " rows"], U: str | None = None) -> Mirror:
-    """Of l(Omega W) = l(W), Omega orthogonal: n^T W = 0 for a unit vector n (Theorem 3).
-
-    With ``U`` of l(U Omega^T, Omega W) = l(U, W): U n = 0 and n^T W = 0 together.
-    """
-
-    def reflect(state: State) -> State:
-        turned = {W: state[W] - 2 * torch.outer(n, n @ state[W])}
-        if U is not None:
-            turned[U] = state[U] - 2 * torch.outer(state[U] @ n, n)
-        return {**state, **turned}
-
-    return Mirror(f"n^T {W} = 0" + (f", {U} n = 0" if U else ""), reflect)
+def rotation(W: str, n: Float[Tensor, " rows"]) -> Mirror:
+    """Of l(Omega W) = l(W), Omega orthogonal: n^T W = 0 for a unit vector n (Theorem 3)."""
+    return Mirror(f"n^T {W} = 0", lambda state: {**state, W: state[W] - 2 * torch.outer(n, n @ state[W])})
 
 
 def turned(action: Action, n: Float[Tensor, " size"], outer: int = 0) -> Mirror:

@@ -41,7 +41,7 @@ def general_passes(
         gains: how large each state is, see ``general_position``.
     """
     first, *others = (general_position(module, like, seed + n, gain) for n, gain in enumerate(gains))
-    forward = traced.evaluated(first, x, True, of_constant)
+    forward = traced.evaluated(first, x, of_constant)
     with torch.no_grad():
         return [forward, *map(forward.at, others)]
 

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, fx
 
-from symlab.symmetries.evaluated import Evaluated, Occurrence, between, read_by, unknowns_of, unmasked
+from symlab.symmetries.evaluated import Evaluated, Occurrence, between, evaluate, read_by, unknowns_of, unmasked
 from symlab.symmetries.symmetry_spec import Block, Group, blocks, neurons_last
 
 # Central differences in float64: their step, and what of an operation's result a relation may miss.
@@ -113,7 +113,7 @@ class Relations:
         constraints = [np.zeros(len(self.columns))]
         hidden, places = dict(self.hidden), dict(self.places)
         for node in self.forward.nodes:
-            inputs = [(each, o) for each in read_by(node, hidden, places) for o in places[each]]
+            inputs = read_by(node, hidden, places)
             own = [(node, each) for each in places.get(node, ())]
             # What is hidden is asked when something known is made of it.
             if node in hidden or not (inputs or own) or not isinstance(self.forward.values[node], Tensor):
@@ -146,7 +146,7 @@ class Relations:
         """The entries of the state that an operation contracts with a value: X on it undoes -X' on that."""
         found = set()
         for node in self.forward.nodes:
-            inputs = [(each, o) for each in read_by(node, self.hidden, self.places) for o in self.places[each]]
+            inputs = read_by(node, self.hidden, self.places)
             entries = [n for n, (each, _) in enumerate(inputs) if each in self.forward.names]
             if not entries or len(inputs) < 2 or not isinstance(self.forward.values[node], Tensor):
                 continue
@@ -172,8 +172,8 @@ class Relations:
                 if forward.values[each].is_floating_point():
                     changed_values[each] = forward.values[each] + step * self._moved(each, occurrence, X)
                 for inner in through:
-                    changed_values[inner] = forward.evaluate(inner, changed_values)
-                pair.append(forward.evaluate(node, changed_values).double())
+                    changed_values[inner] = evaluate(inner, changed_values)
+                pair.append(evaluate(node, changed_values).double())
             columns.append((pair[0] - pair[1]) / (2 * STEP))
         columns += [-self._moved(node, occurrence, X) for _, occurrence in own]
         D = torch.stack([each.double().nan_to_num(0, 0, 0).flatten() for each in columns], 1)

@@ -19,7 +19,16 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, fx
 
-from symlab.symmetries.evaluated import Evaluated, Occurrence, between, occurrences, read_by, unknowns_of, unmasked
+from symlab.symmetries.evaluated import (
+    Evaluated,
+    Occurrence,
+    between,
+    evaluate,
+    occurrences,
+    read_by,
+    unknowns_of,
+    unmasked,
+)
 from symlab.symmetries.forward_graph import operation
 from symlab.symmetries.symmetry_spec import Axes, Group, Point, SymmetrySpec, blocks, length, neurons_last, shape
 
@@ -104,7 +113,7 @@ def _of_group(passes: Sequence[Evaluated], group: str) -> list[Flip]:
     places, hidden, unknowns = unknowns_of(forward, group)
     constraints: set[int] = set()
     for node in forward.nodes if unknowns else ():
-        inputs = [(each, occurrence) for each in read_by(node, hidden, places) for occurrence in places[each]]
+        inputs = read_by(node, hidden, places)
         own = [(node, each) for each in places.get(node, ())]
         # What is hidden is asked when something known is made of it.
         if node in hidden or not (inputs or own):
@@ -274,8 +283,8 @@ def _changed(
         assert axes is not None
         changed[holder] = flipped(changed[holder], axes, places, forward.spec.groups, of_neurons)
     for each in through:
-        changed[each] = forward.evaluate(each, changed)
-    return forward.evaluate(node, changed)
+        changed[each] = evaluate(each, changed)
+    return evaluate(node, changed)
 
 
 def _loudest(

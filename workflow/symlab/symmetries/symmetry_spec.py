@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from symlab.errors import UserError
@@ -228,26 +228,6 @@ def _blocks(tensor: Tensor, axes: list[tuple[Axis, int]], groups: Mapping[str, G
 def _lengths(axis: Product | Concat, groups: Mapping[str, Group]) -> list[int]:
     # A part of unknown length, such as the batch, is what the others leave over.
     return [-1 if (known := length(part, groups)) is None else known for part in axis.parts]
-
-
-def columns(tensor: Tensor, axes: Axes, group: str, groups: Mapping[str, Group]) -> list[Float[Tensor, "n d"]]:
-    """The tensor's entries by neuron of a group: everything else becomes rows.
-
-    Returns:
-        For each block of the tensor in which the group occurs, [n, d] with d = prod(sizes of within) * size, the
-        group's own index fastest; the other factors run over the rows, in the tensor's order.
-    """
-    wanted = (*groups[group].within, group)
-    found = []
-    for block in blocks(tensor, axes, groups):
-        names = [name for name, _ in block.labels]
-        if group not in names:
-            continue
-        last = [names.index(name) for name in wanted]
-        rest = [dim for dim in range(len(names)) if dim not in last]
-        d = int(np.prod([groups[name].size for name in wanted]))
-        found.append(block.tensor.permute(*rest, *last).reshape(-1, d))
-    return found
 
 
 def permuted(

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map
 from symlab.batches import Inputs, parts_of
 from symlab.errors import UserError
 from symlab.symmetries.derive_spec import axes_of, derive_spec, free_parts
-from symlab.symmetries.evaluated import Evaluated, widened
+from symlab.symmetries.evaluated import Evaluated, evaluate, widened
 from symlab.symmetries.forward_graph import (
     ForwardGraph,
     ancestors,
@@ -106,24 +106,22 @@ class Traced:
         self,
         state: Mapping[str, Tensor],
         x: Tensor | Inputs | tuple[Tensor, ...],
-        wide: bool = False,
         of_constant: Callable[[Tensor], Value] = constant_value,
     ) -> Evaluated:
-        """All values of the forward pass at a state, by all names, with their axes; in float64 if ``wide``."""
+        """All values of the forward pass at a state, by all names, with their axes; in float64."""
         inputs = parts_of(x)
         exported = self._graph(inputs)
-        if wide:
-            state, inputs = tree_map(widened, (dict(state), inputs))
+        state, inputs = tree_map(widened, (dict(state), inputs))
         propagation = Propagation(self._module, exported, of_constant)
         spec = derive_spec(propagation)
         first_names = {name: value.parameter or name for name, value in propagation.parameters.items()}
         outputs = tuple(next(node for node in exported.graph.nodes if node.op == "output").all_input_nodes)
-        forward = Evaluated(spec, [], {}, {}, {}, first_names, outputs, wide)
+        forward = Evaluated(spec, [], {}, {}, {}, first_names, outputs)
         for node in propagation.nodes:
             source = exported.sources.get(node.name, "")
             if node.op != "placeholder":
                 forward.nodes.append(node)
-                forward.values[node] = forward.evaluate(node, forward.values)
+                forward.values[node] = evaluate(node, forward.values)
                 # Of complex numbers no part is a neuron: what is made of them is asked.
                 is_complex = isinstance(value := forward.values[node], Tensor) and value.is_complex()
                 forward.axes[node] = None if is_complex else axes_of(propagation, node)
@@ -132,7 +130,7 @@ class Traced:
                 forward.values[node], forward.axes[node] = state[name], spec.axes[name]
             else:
                 constant = source if isinstance(source, Tensor) else inputs[int(source[1:])]
-                forward.values[node] = widened(constant) if wide else constant
+                forward.values[node] = widened(constant)
         return forward
 
     def names_up_to(self, path: str) -> tuple[str, ...]:
