@@ -50,6 +50,13 @@ def parts_of(x: Tensor | Inputs | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return x if isinstance(x, tuple) else (x,)
 
 
+def in_precision(x: Tensor | Inputs, dtype: torch.dtype) -> Tensor | Inputs:
+    """Inputs with their real numbers in a precision."""
+    if isinstance(x, Inputs):
+        return Inputs(tuple(part.to(dtype) if part.is_floating_point() else part for part in x.parts))
+    return x.to(dtype) if x.is_floating_point() else x
+
+
 def leaves(output: Any) -> list[Tensor]:
     """All tensors in what a network returned: a tensor, or tuples, lists, dicts and dataclasses of them."""
     return list(_leaves(output))

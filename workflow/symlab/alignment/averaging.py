@@ -1,7 +1,8 @@
-"""The mean of networks' weights."""
+"""The mean of networks' weights, and their type."""
 
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 
@@ -21,6 +22,11 @@ def average(states: Sequence[Mapping[str, Tensor]], weights: Sequence[float] | N
         if first.is_floating_point():
             mean[name] = weighted([state[name].double() for state in states], weights).to(first.dtype)
     return mean
+
+
+def in_type(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    """A state with real numbers of a type."""
+    return {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in state.items()}
 
 
 def weighted(tensors: Sequence[Tensor], weights: Sequence[float]) -> Tensor:

@@ -1,6 +1,7 @@
-"""A network's output at a given state, without touching the module that is handed in."""
+"""A network's output at a given state, without touching the module that is handed in, and what its parts compute."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -29,6 +30,26 @@ def outputs(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n 
             return call(module, state, x)
     finally:
         module.train(was_training)
+
+
+@contextmanager
+def watching(
+    module: nn.Module, names: Iterable[str], see: Callable[[str, tuple[Any, ...], Any], object]
+) -> Iterator[None]:
+    """While a block runs, each call of some submodules is followed by ``see(name, inputs, output)``."""
+
+    def hook(name: str) -> Callable[..., None]:
+        def record(_module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+            see(name, inputs, output)
+
+        return record
+
+    handles = [module.get_submodule(name).register_forward_hook(hook(name)) for name in names]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def call(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n d"] | Inputs) -> Any:

@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from symlab.alignment.averaging import in_type
 from symlab.alignment.forward import outputs
-from symlab.batches import Inputs, leaves
+from symlab.batches import Inputs, in_precision, leaves
 from symlab.errors import UserError
 from symlab.symmetries.symmetry_spec import SymmetrySpec, permuted, shape, validate
 
@@ -115,16 +116,9 @@ def _difference(before: Tensor, after: Tensor) -> tuple[float, float, float]:
 
 def _changed(module: nn.Module, state: Mapping[str, Tensor], permuted: Mapping[str, Tensor], x: Tensor | Inputs) -> int:
     """How many samples change by more than float32 allows, computed in float64 if the network can be."""
-
-    def wide(tensor: Tensor) -> Tensor:
-        return tensor.double() if tensor.is_floating_point() else tensor
-
-    exact = copy.deepcopy(module).double()
-    wide_x = Inputs(tuple(map(wide, x.parts))) if isinstance(x, Inputs) else wide(x)
+    exact, wide = copy.deepcopy(module).double(), in_precision(x, torch.float64)
     try:
-        pair = [
-            outputs(exact, {name: wide(tensor) for name, tensor in each.items()}, wide_x) for each in (state, permuted)
-        ]
+        pair = [outputs(exact, in_type(each, torch.float64), wide) for each in (state, permuted)]
     except RuntimeError:
         # It makes float32 of something itself, which does not go with float64.
         pair = [outputs(module, each, x) for each in (state, permuted)]
@@ -132,10 +126,6 @@ def _changed(module: nn.Module, state: Mapping[str, Tensor], permuted: Mapping[s
     for before, after in zip(*map(leaves, pair), strict=True):
         if before.dim() and len(before) == len(x):
             allowed = RELATIVE_TOLERANCE_IN_EPS * torch.finfo(torch.float32).eps * float(before.abs().max())
-            moved = (
-                (after.double() - before.double()).abs().flatten(1).amax(1)
-                if before.dim() > 1
-                else (after.double() - before.double()).abs()
-            )
+            moved = (after.double() - before.double()).abs().reshape(len(x), -1).amax(1)
             changed |= ~(moved <= allowed).cpu()
     return int(changed.sum())

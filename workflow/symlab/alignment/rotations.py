@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from symlab.alignment.activation_matching import ActivationMatching, Shown, activation_matching
-from symlab.alignment.averaging import average
+from symlab.alignment.averaging import average, in_type
 from symlab.alignment.matching import Permutations, compose, joint, match_all
 from symlab.alignment.moments import record_pair_moments
 from symlab.alignment.permute import permute
@@ -63,7 +63,7 @@ class Mapped:
 
 def prepared(state: State, actions: Sequence[Action], scales: bool) -> dict[str, Tensor]:
     """The same network in float64, gains folded; if scales count, with both sides of every map of equal size."""
-    result = {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in state.items()}
+    result = in_type(state, torch.float64)
     for action in actions:
         result = fold(result, action)
     balanced = [action for action in actions if scales and not action.kind.startswith("orthogonal")]
@@ -109,7 +109,7 @@ def map_by_activations(
     record = partial(_crosses, traced, x=x, rows=rows, dtype=dtype, shown=shown)
     rotated, maps = _with_streams(references, state, actions, record)
     rest = replace(traced, spec=settled_spec(spec, actions, state))
-    given, moved = [narrow(each, dtype) for each in references], narrow(rotated, dtype)
+    given, moved = [in_type(each, dtype) for each in references], in_type(rotated, dtype)
     signs: Signs = {}
     if flips and len(references) == 1:
         signed = signed_matching(rest, given[0], moved, x, rows, flips, rng, shown)
@@ -251,19 +251,14 @@ def _crosses(
     shown: Shown,
 ) -> dict[str, Float[Tensor, "d d"]]:
     """For groups with activations the sum over inputs and references of a b', as float64."""
-    states_A = {n: narrow(each, dtype) for n, each in enumerate(references)}
-    states_B = dict.fromkeys(states_A, narrow(state, dtype))
+    states_A = {n: in_type(each, dtype) for n, each in enumerate(references)}
+    states_B = dict.fromkeys(states_A, in_type(state, dtype))
     moments = record_pair_moments(traced, states_A, states_B, shown(x.split(rows)), groups)
     return {
         group: torch.stack([of_pair[group].cross for of_pair in moments.values()]).sum(0)
         for group in groups
         if all(group in of_pair and of_pair[group].n for of_pair in moments.values())
     }
-
-
-def narrow(state: State, dtype: torch.dtype) -> dict[str, Tensor]:
-    """A state with real numbers of a type."""
-    return {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in state.items()}
 
 
 def _sides(

@@ -5,8 +5,7 @@ mean of its outputs in them: W = argmin E |W z + b - y|^2, where z and y are the
 differ by more than their order, as by any invertible map, this undoes what the mean of the weights does not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from symlab.alignment.averaging import average, weighted
-from symlab.alignment.forward import batch_rows, outputs
+from symlab.alignment.forward import batch_rows, outputs, watching
 from symlab.batches import Inputs
 
 # Directions in which a layer's inputs deviate by less than this share of the largest deviation keep the mean weights:
@@ -73,9 +72,7 @@ def least_squares(
     for batch in x.split(rows or batch_rows(x)):
         calls: dict[str, list[list[tuple[Tensor, Tensor]]]] = {}
         for state in states:
-            with _recorded(layers) as of_state:
-                outputs(module, state, batch)
-            for path, pairs in of_state.items():
+            for path, pairs in _recorded(module, layers, state, batch).items():
                 calls.setdefault(path, []).append(pairs)
         for path, of_states in calls.items():
             for of_call in zip(*of_states, strict=True):
@@ -118,23 +115,18 @@ def _fitted_layers(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str, 
     }
 
 
-@contextmanager
-def _recorded(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, list[tuple[Tensor, Tensor]]]]:
-    """While it is entered, inputs [n, d] and outputs [n, o] of each call of the layers, by path."""
+def _recorded(
+    module: nn.Module, layers: Mapping[str, nn.Module], state: Mapping[str, Tensor], x: Tensor | Inputs
+) -> dict[str, list[tuple[Tensor, Tensor]]]:
+    """Inputs [n, d] and outputs [n, o] of each call of the layers, by path."""
     found: dict[str, list[tuple[Tensor, Tensor]]] = {}
 
-    def recorder(path: str) -> Any:
-        def record(layer: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> None:
-            found.setdefault(path, []).append(_rows(layer, arguments[0], output))
+    def see(path: str, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        found.setdefault(path, []).append(_rows(layers[path], inputs[0], output))
 
-        return record
-
-    handles = [layer.register_forward_hook(recorder(path)) for path, layer in layers.items()]
-    try:
-        yield found
-    finally:
-        for handle in handles:
-            handle.remove()
+    with watching(module, layers, see):
+        outputs(module, state, x)
+    return found
 
 
 def _rows(layer: Any, z: Tensor, y: Tensor) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n o"]]:

@@ -12,7 +12,7 @@ import torch.nn.functional as functional
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symlab.alignment.forward import batch_rows, outputs
+from symlab.alignment.forward import batch_rows, outputs, watching
 from symlab.batches import Inputs, prediction
 from symlab.connectivity.norm_statistics import running_statistics
 from symlab.connectivity.objective import Task, check_task, counted, right, summed_loss
@@ -145,18 +145,7 @@ def _linear(state: Mapping[str, Tensor], name: str, x: Float[Tensor, "n d"]) -> 
 def _input_layers(module: nn.Module, state: Mapping[str, Tensor], x: Tensor | Inputs) -> list[str]:
     """The linear layers that run once, on x itself: each output depends on that layer alone, linearly."""
     inputs: dict[str, list[Tensor]] = {}
-
-    def recorder(name: str):
-        return lambda _module, args: inputs.setdefault(name, []).append(args[0])
-
-    handles = [
-        submodule.register_forward_pre_hook(recorder(name))
-        for name, submodule in module.named_modules()
-        if name and type(submodule) is nn.Linear
-    ]
-    try:
+    linear = [name for name, submodule in module.named_modules() if name and type(submodule) is nn.Linear]
+    with watching(module, linear, lambda name, given, _: inputs.setdefault(name, []).append(given[0])):
         outputs(module, state, x)
-    finally:
-        for handle in handles:
-            handle.remove()
     return [name for name, seen in inputs.items() if len(seen) == 1 and seen[0] is x]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
-from symlab.alignment.forward import outputs
+from symlab.alignment.forward import outputs, watching
 from symlab.batches import Inputs, leaves
 from symlab.connectivity.norm_statistics import running_statistics
 from symlab.errors import UserError
@@ -149,20 +149,9 @@ def _rescale(layer: Any, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
 def _hidden_layers(module: nn.Module, state: Mapping[str, Tensor], x: Tensor | Inputs) -> list[str]:
     """The linear maps and convolutions that run once, but for one whose output is the network's."""
     seen: dict[str, list[Tensor]] = {}
-
-    def recorder(name: str):
-        return lambda _module, _inputs, output: seen.setdefault(name, []).append(output)
-
-    handles = [
-        submodule.register_forward_hook(recorder(name))
-        for name, submodule in module.named_modules()
-        if name and isinstance(submodule, nn.Linear | _ConvNd)
-    ]
-    try:
+    layers = [name for name, part in module.named_modules() if name and isinstance(part, nn.Linear | _ConvNd)]
+    with watching(module, layers, lambda name, _, output: seen.setdefault(name, []).append(output)):
         out = outputs(module, state, x)
-    finally:
-        for handle in handles:
-            handle.remove()
     # All outputs are kept, so a storage is shared by views of the same output alone.
     given = {leaf.untyped_storage()._cdata for leaf in leaves(out)}
     return [name for name, of in seen.items() if len(of) == 1 and of[0].untyped_storage()._cdata not in given]

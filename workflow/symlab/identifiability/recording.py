@@ -1,13 +1,12 @@
 """What a network's linear maps read: recorded as it is, or its covariances in one pass over the data."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symlab.alignment.forward import batch_rows, outputs
+from symlab.alignment.forward import batch_rows, outputs, watching
 from symlab.identifiability.subspace import Covariance
 from symlab.products import fast_products
 
@@ -32,25 +31,11 @@ def representation_covariances(
     The network's input is left out: it is the same for every state, so its covariance needs to be taken only once.
     """
     _, *readers = linear_maps(module)
-    covariances = {f"hidden{layer}": Covariance() for layer in range(1, len(readers) + 1)} | {"output": Covariance()}
-
-    def recorder(point: str) -> Any:
-        def hook(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-            covariances[point].update(inputs[0])
-
-        return hook
-
-    handles = [
-        module.get_submodule(name).register_forward_pre_hook(recorder(f"hidden{layer}"))
-        for layer, name in enumerate(readers, start=1)
-    ]
-    try:
+    read, given = {name: Covariance() for name in readers}, Covariance()
+    with watching(module, readers, lambda name, inputs, _: read[name].update(inputs[0])):
         for x in batches:
-            covariances["output"].update(outputs(module, state, x))
-    finally:
-        for handle in handles:
-            handle.remove()
-    return covariances
+            given.update(outputs(module, state, x))
+    return {f"hidden{layer}": read[name] for layer, name in enumerate(readers, start=1)} | {"output": given}
 
 
 @fast_products()
@@ -62,18 +47,7 @@ def layer_inputs(
     Memory is that of all layers' inputs together.
     """
     pieces: dict[str, list[Tensor]] = {name: [] for name in linear_maps(module)}
-
-    def recorder(name: str) -> Any:
-        def hook(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-            pieces[name].append(inputs[0])
-
-        return hook
-
-    handles = [module.get_submodule(name).register_forward_pre_hook(recorder(name)) for name in pieces]
-    try:
+    with watching(module, pieces, lambda name, inputs, _: pieces[name].append(inputs[0])):
         for batch in x.split(batch_rows(x)):
             outputs(module, state, batch)
-    finally:
-        for handle in handles:
-            handle.remove()
     return {name: torch.cat(parts) for name, parts in pieces.items()}

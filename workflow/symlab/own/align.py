@@ -13,10 +13,10 @@ from jaxtyping import Float
 from torch import nn
 
 from symlab.alignment.activation_matching import activation_matching, groups_meet
+from symlab.alignment.averaging import in_type
 from symlab.alignment.matching import Permutations, joint, objectives
 from symlab.alignment.moments import record_pair_moments
 from symlab.alignment.permute import permute
-from symlab.alignment.rotations import narrow
 from symlab.alignment.signs import Signs, signed_matching, signs_of
 from symlab.alignment.universe import METHODS
 from symlab.alignment.weight_matching import weight_matching
@@ -142,7 +142,7 @@ def _by_maps(models: Models, traced: Traced, method: str, restarts: int, seed: i
     if learn:
         found, learned = learned_alignment(models, maps, reference, [found, *of_control], learn, seed)
     made = [
-        network.as_given(narrow(state, network.dtype), file.tensors)
+        network.as_given(in_type(state, network.dtype), file.tensors)
         for state, file in zip((reference, found.state), models.files, strict=True)
     ]
     remarks_on_check = checked(models, traced, zip(models.states, map(network.state, made), strict=True))

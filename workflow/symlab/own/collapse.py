@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from symlab.alignment.forward import outputs
+from symlab.alignment.forward import outputs, watching
 from symlab.batches import leaves, prediction
 from symlab.connectivity.objective import IGNORED
 from symlab.errors import UserError
@@ -232,19 +232,12 @@ def watched(module: nn.Module, names: Sequence[str]) -> Iterator[dict[str, Any]]
     """What modules read first and give, (input, output) by name, while a block runs; of several calls the last."""
     seen: dict[str, Any] = {}
 
-    def hook(name: str) -> Any:
-        def record(_module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-            tensors = leaves(output)
-            seen[name] = (inputs[0] if inputs else None, tensors[0] if tensors else None)
+    def see(name: str, inputs: tuple[Any, ...], output: Any) -> None:
+        tensors = leaves(output)
+        seen[name] = (inputs[0] if inputs else None, tensors[0] if tensors else None)
 
-        return record
-
-    handles = [module.get_submodule(name).register_forward_hook(hook(name)) for name in names]
-    try:
+    with watching(module, names, see):
         yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _labels(models: Models) -> Int[Tensor, "n ..."]:

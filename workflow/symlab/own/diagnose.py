@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from symlab.alignment.forward import outputs
+from symlab.alignment.forward import outputs, watching
 from symlab.errors import UserError
 from symlab.identifiability.neuron_table import neuron_table
 from symlab.identifiability.realization import realization_costs, swap_costs
@@ -122,20 +122,12 @@ def _swap_costs(
     """For each group the costs of swapping two of its neurons, on the subspace of what its linear map reads."""
     module, covariances = models.module, {name: Covariance() for name in maps.values()}
 
-    def recorder(name: str) -> Any:
-        def hook(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-            covariances[name].update(inputs[0].reshape(-1, inputs[0].shape[-1]))
+    def see(name: str, inputs: tuple[Tensor, ...], _output: Tensor) -> None:
+        covariances[name].update(inputs[0].reshape(-1, inputs[0].shape[-1]))
 
-        return hook
-
-    handles = [module.get_submodule(name).register_forward_pre_hook(recorder(name)) for name in covariances]
-    try:
-        with foreign("computing what linear maps read"), torch.no_grad():
-            for batch in models.inputs().split(models.rows):
-                outputs(module, state, batch)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with watching(module, covariances, see), foreign("computing what linear maps read"):
+        for batch in models.inputs().split(models.rows):
+            outputs(module, state, batch)
     found = {}
     for group, name in maps.items():
         weight = f"{name}.weight"

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from symlab.batches import parts_of
+from symlab.batches import in_precision, parts_of
 from symlab.connectivity.objective import counted as scored
 from symlab.connectivity.objective import summed_loss
 from symlab.errors import UserError
-from symlab.own.models import Models, in_precision, load_models
+from symlab.own.models import Models, load_models
 from symlab.own.modules import foreign
 from symlab.own.network import State
 from symlab.products import fast_products

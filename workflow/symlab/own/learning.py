@@ -9,8 +9,8 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from symlab.alignment.averaging import average
-from symlab.alignment.rotations import Mapped, foldable, narrow
+from symlab.alignment.averaging import average, in_type
+from symlab.alignment.rotations import Mapped, foldable
 from symlab.connectivity.learning import learned_maps, moved
 from symlab.connectivity.merge import scores
 from symlab.connectivity.norm_statistics import batch_norms
@@ -112,10 +112,10 @@ def learn(
         order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
         seen, rest = order.tensor_split([len(x) - max(1, int(HELD_OUT * len(x)))])
         held, x, y = (x[rest], y[rest]), x[seen], y[seen]
-    A = narrow(reference, dtype)
+    A = in_type(reference, dtype)
 
     def descended(mapped: Mapped) -> Mapped:
-        B = narrow(mapped.state, dtype)
+        B = in_type(mapped.state, dtype)
         given = (A, B, maps.actions, x, y, models.task, steps, maps.scales, seed)
         found = learned_maps(models.module, names, *given)
         composed = {n: M @ mapped.maps[n] if n in mapped.maps else M for n, M in found.items()}
@@ -124,7 +124,7 @@ def learn(
     learned, control = map(descended, aligned)
 
     def midpoint(mapped: Mapped) -> State:
-        mean = average([A, narrow(mapped.state, dtype)])
+        mean = average([A, in_type(mapped.state, dtype)])
         return State({name: mean[name] for name in names}, dtype)
 
     midpoints = {CLOSED_FORM: midpoint(aligned[0]), LEARNED: midpoint(learned), CONTROL: midpoint(control)}

@@ -7,16 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from symlab.alignment.averaging import average
+from symlab.alignment.averaging import average, in_type
 from symlab.alignment.matching import compose
-from symlab.alignment.rotations import (
-    Mapped,
-    foldable,
-    map_by_activations,
-    map_by_weights,
-    narrow,
-    prepared,
-)
+from symlab.alignment.rotations import Mapped, foldable, map_by_activations, map_by_weights, prepared
 from symlab.alignment.signs import signs_of
 from symlab.alignment.universe import Universe
 from symlab.connectivity.norm_statistics import batch_norms
@@ -148,7 +141,7 @@ def in_one_basis(
         sweeps, settled = sweeps + 1, distance > (1 - SMALLEST_GAIN) * spread
         if distance < spread:
             states, orders, spread = moved, renumbered, distance
-    permuted = tuple(narrow(state, models.network.dtype) for state in states)
+    permuted = tuple(in_type(state, models.network.dtype) for state in states)
     left = ((), ()) if matching is None else (matching.by_weights, matching.in_place)
     told = (dict.fromkeys(groups, range(len(given))) for groups in left)
     return Universe(tuple(orders), permuted, sweeps, settled, *told), maps.remarks

@@ -15,10 +15,10 @@ from tqdm import tqdm
 
 from symlab.alignment.forward import call
 from symlab.alignment.signs import signs_of
-from symlab.batches import prediction
+from symlab.batches import in_precision, prediction
 from symlab.connectivity.objective import losses
 from symlab.errors import UserError
-from symlab.own.models import Models, check_counts, in_precision, load_models, traced_symmetries
+from symlab.own.models import Models, check_counts, load_models, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.own.network import State
 from symlab.seeds import torch_generator

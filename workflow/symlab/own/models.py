@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from symlab.alignment.forward import batch_rows, outputs
 from symlab.alignment.permute import check_alignment, differences
-from symlab.batches import Inputs, leaves, parts_of, prediction
+from symlab.batches import Inputs, in_precision, leaves, parts_of, prediction
 from symlab.connectivity.objective import Metric, Task, check_task
 from symlab.device import resolve_device
 from symlab.errors import UserError
@@ -219,13 +219,6 @@ def trace_quietly(module: nn.Module, x: Tensor | Inputs | tuple[Tensor, ...]) ->
     """The network's graph and symmetries, without what torch.export says about its inner workings."""
     with quiet():
         return trace(module, x)
-
-
-def in_precision(x: Tensor | Inputs, dtype: torch.dtype) -> Tensor | Inputs:
-    """Inputs with their real numbers in a precision."""
-    if isinstance(x, Inputs):
-        return Inputs(tuple(part.to(dtype) if part.is_floating_point() else part for part in x.parts))
-    return x.to(dtype) if x.is_floating_point() else x
 
 
 def copied(module: nn.Module) -> nn.Module:
