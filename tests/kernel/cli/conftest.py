@@ -229,15 +229,9 @@ class Brought:
 
 
 @pytest.fixture
-def drawn():
-    """For tests of the curve's figure: where they do not ask for it its files are empty, to take half as long."""
-
-
-@pytest.fixture
-def brought(request, tmp_path, monkeypatch):
-    """The folder with the module ``brought``, and no files yet."""
-    if "drawn" not in request.fixturenames:
-        monkeypatch.setattr("symlab.cli.align.save", lambda figure, *paths, dpi: [path.touch() for path in paths])
+def brought(tmp_path, monkeypatch):
+    """The folder with the module ``brought``, and no files yet; those of figures stay empty, which halves the time."""
+    monkeypatch.setattr("symlab.cli.align.save", lambda figure, *paths, dpi: [path.touch() for path in paths])
     (tmp_path / "brought.py").write_text(BROUGHT)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

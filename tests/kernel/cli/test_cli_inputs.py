@@ -40,27 +40,6 @@ def sentences():
         y = torch.full((4, 5), -100)
         y[:, :2] = x[:, 1:3]
         yield x, y
-
-
-def masked():
-    return [{"input_ids": torch.zeros(2, 5), "attention_mask": torch.ones(2, 5)}]
-
-
-def ragged():
-    return [torch.zeros(2, 6), torch.zeros(2, 7)]
-
-
-def uneven():
-    return [(torch.zeros(2, 6), torch.zeros(3))]
-
-
-def failing():
-    yield PAIRS[0]
-    raise OSError("no such image")
-
-
-NUMBER = 3
-NONE = []
 """
 
 
@@ -130,16 +109,6 @@ def test_shards_and_folders_give_what_the_whole_file_gives(mlps):
     align(mlps, "A.safetensors", "B.safetensors", "--overwrite")
     assert [path.name for path in (mlps.folder / "out" / "permuted").iterdir()] == ["tokenizer.json"]
     assert all(torch.equal(tensor, whole[name]) for name, tensor in mlps.load("out/permuted.safetensors").items())
-
-
-def test_shards_are_written_without_what_stands_beside_the_network(mlps):
-    state = {f"model.{name}": tensor for name, tensor in mlps.state("mlp", 1).items()}
-    folder = sharded(mlps.folder / "B", state | {"loss.weight": torch.ones(3)})
-    align(mlps, "A.safetensors", folder)
-    written = [load_file(path) for path in sorted((mlps.folder / "out" / "permuted").glob("*.safetensors"))]
-    listed = json.loads((mlps.folder / "out" / "permuted" / INDEX).read_text())
-    assert listed["weight_map"].keys() == state.keys()
-    assert len(written) == 2 and {name for of_file in written for name in of_file} == state.keys()
 
 
 @pytest.mark.parametrize("prefix", ["model.", "module._orig_mod."])

@@ -1,7 +1,6 @@
 """``symlab merge``: files in, files out, and sentences for what does not fit."""
 
 import hashlib
-import json
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,6 @@ import torch
 from symlab.artifacts import read_tensors
 from symlab.cli import main
 
-ALL = {"merged.safetensors", "permutations.safetensors", "spec.json", "scores.csv", "run.json"}
 FILES = ("A.safetensors", "B.safetensors", "C.safetensors")
 
 
@@ -21,7 +19,7 @@ def run(factory, *options, files=FILES):
 
 
 @pytest.mark.parametrize(("method", "dtype"), [("activation", torch.float16), ("weight", torch.float32)])
-def test_planted_copies_merge_to_the_first(mlps, capsys, method, dtype):
+def test_planted_copies_merge_to_the_first(mlps, method, dtype):
     A = {name: tensor.to(dtype) for name, tensor in mlps.state("mlp", 3).items()}
     mlps.save("A.safetensors", A)
     orders = []
@@ -30,15 +28,12 @@ def test_planted_copies_merge_to_the_first(mlps, capsys, method, dtype):
         mlps.save(f"{name}.safetensors", copy)
         orders.append(order)
     run("mlp", "--method", method)
-    out = mlps.folder / "out"
-    assert {path.name for path in out.iterdir()} == ALL
     merged = mlps.load("out/merged.safetensors")
     assert merged.keys() == A.keys()
     for name, tensor in A.items():
         assert merged[name].dtype == dtype and torch.equal(merged[name], tensor)
-    found, header = read_tensors(out / "permutations.safetensors", "permutations")
-    sums = [hashlib.sha256((mlps.folder / name).read_bytes()).hexdigest() for name in FILES]
-    assert (header["method"], header["seed"], header["sha256"]) == (method, 0, sums)
+    found, header = read_tensors(mlps.folder / "out" / "permutations.safetensors", "permutations")
+    assert header["sha256"] == [hashlib.sha256((mlps.folder / name).read_bytes()).hexdigest() for name in FILES]
     assert sorted(pi.shape for pi in found.values()) == [(3, 5), (3, 8)]
     for pi in found.values():
         # What is placed at i of a renumbered copy is where the renumbering has put neuron i.
@@ -46,15 +41,9 @@ def test_planted_copies_merge_to_the_first(mlps, capsys, method, dtype):
         for n, order in enumerate(orders, start=1):
             assert pi[n].tolist() == np.argsort(order[0 if pi.shape[1] == 8 else 1]).tolist()
 
-    scores = pd.read_csv(out / "scores.csv")
-    measured = ("loss", "accuracy", "loss_difference", "accuracy_difference")
-    assert list(scores.columns) == ["network", *(f"{name}{end}" for name in measured for end in ("", "_error"))]
-    assert list(scores["network"]) == [*FILES, "plain average", "merged", "ensemble", "constant"]
-    by = scores.set_index("network")["loss"]
+    by = pd.read_csv(mlps.folder / "out" / "scores.csv").set_index("network")["loss"]
     assert by[[*FILES, "merged", "ensemble"]].to_numpy() == pytest.approx(by["A.safetensors"], rel=1e-4)
     assert abs(by["plain average"] - by["merged"]) > 1e-3
-    assert json.loads((out / "run.json").read_text())["networks"] == list(FILES)
-    assert "2 groups of neurons" in (said := capsys.readouterr().out) and "still moved" not in said
 
 
 def test_the_network_of_which_a_group_is_left_in_place_is_named(brought, capsys):
@@ -75,8 +64,6 @@ def test_tied_weights_and_masks_of_a_language_model(brought):
         brought.save(name, {entry: tensor for entry, tensor in state.items() if entry != "head.weight"})
     np.savez(brought.folder / "data.npz", x=np.random.default_rng(0).integers(0, 11, (30, 5)))
     run("language_model")
-    # Without targets there are no scores.
-    assert {path.name for path in (brought.folder / "out").iterdir()} == ALL - {"scores.csv"}
     merged, A = brought.load("out/merged.safetensors"), brought.load(FILES[0])
     assert merged.keys() == A.keys()
     assert torch.equal(merged["mask"], A["mask"])

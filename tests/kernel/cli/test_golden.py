@@ -274,6 +274,8 @@ def transcript(stored, folder, patched):
     drawn = []
 
     def described(figure, *paths, dpi):
+        for path in paths:
+            path.touch()
         # Of all commands in a file the first that draws one of such a look: its numbers are a table's.
         text = f"== {', '.join(path.name for path in paths)}, {dpi} dpi\n{picture(figure)}"
         if NUMBER.sub("#", text) not in [NUMBER.sub("#", each) for each in drawn]:
@@ -307,7 +309,7 @@ def _told(line, folder, drawn, sums):
     yield f"{PROMPT}{line}\n{re.sub(r'line [0-9]+ of', 'line ... of', told)}"
     yield from drawn[before:]
     for path in sorted((folder / "out").rglob("*")) if status == 0 and "--out" in line else ():
-        if path.is_file():
+        if path.is_file() and path.suffix not in (".png", ".pdf"):
             yield f"== {path.relative_to(folder / 'out')}\n{_file(path, sums, line)}"
 
 

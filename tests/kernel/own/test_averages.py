@@ -1,15 +1,12 @@
 """Networks merged otherwise than by their mean: as functions and on the command line, by one preparation."""
 
-import inspect
-
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
 
 from symlab import UserError, align, merge
 from symlab.alignment.forward import outputs
-from symlab.cli import main
 
 N = 120
 
@@ -108,41 +105,3 @@ def test_least_squares_leave_copies_in_another_order_one_network(networks):
         from symlab import trace
 
         merge(module, copies, None, "weight", average="least-squares", traced=trace(module, X))
-
-
-@pytest.fixture
-def folder(networks, tmp_path, monkeypatch):
-    base, A, B = networks
-    monkeypatch.chdir(tmp_path)
-    for name, state in (("base", base), ("A", A), ("B", renumbered(B, 3))):
-        save_file(state, f"{name}.safetensors")
-    save_file({"x": X, "y": Y}, "data.safetensors")
-    (tmp_path / "averaged.py").write_text(f"from torch import nn\n\n{inspect.getsource(build)}")
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def run(*options, files=("A.safetensors", "B.safetensors")):
-        given = ["--model", "averaged:build", "--data", "data.safetensors", "--out", "out", "--device", "cpu"]
-        main(["merge", *files, *given, "--overwrite", *options])
-        return tmp_path / "out"
-
-    return run
-
-
-def test_the_command_does_what_the_function_does(folder, networks, capsys):
-    base, A, B = networks
-    options = "--average ties --base base.safetensors --density 0.5 --layer 0=1,0 --layer 2.bias=0,2"
-    found = load_file(folder(*options.split()) / "merged.safetensors")
-    same = {"average": "ties", "base": base, "density": 0.5, "layers": {"0": (1, 0), "2.bias": (0, 2)}}
-    expected = merge(build(), [A, renumbered(B, 3)], (X, Y), **same).state
-    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
-    assert "Averaged by" in capsys.readouterr().out
-
-
-def test_the_command_writes_a_file_a_head(folder, capsys):
-    out = folder("--until", "0")
-    assert not (out / "merged.safetensors").exists()
-    heads = [load_file(out / "merged" / f"{n}.safetensors") for n in (1, 2)]
-    assert torch.equal(heads[0]["0.weight"], heads[1]["0.weight"])
-    assert not torch.equal(heads[0]["2.weight"], heads[1]["2.weight"])
-    folder()
-    assert not (out / "merged").exists() and (out / "merged.safetensors").exists()

@@ -1,21 +1,14 @@
 """Collapse of networks whose answers are planted, against formulas and other code."""
 
-import json
 import math
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch import nn
 
 from symlab import UserError, collapse
-from symlab.cli import main
-from symlab.cli.collapse import layers_figure
-from symlab.cli.texts import results_of
 from symlab.measures.collapse_bounds import best_frame, least_loss
 from symlab.own.collapse import BOUNDED
-from symlab.plotting.settings import Style
 
 K, D, PENALTY = 5, 16, 0.005
 
@@ -53,8 +46,6 @@ def test_the_optimum_of_free_features_is_collapsed_and_certified():
     assert features[["NC1", "NC1_row", "NC1_null", "NC2", "NC3"]].max() < 1e-7
     assert row["loss"] + PENALTY / 2 * K * best_frame(D, K, PENALTY)[1] ** 2 == pytest.approx(least_loss(D, K, PENALTY))
     assert found.excess == pytest.approx(0, abs=1e-6) and max(found.bounds.values()) < 0.01
-    first, _, third = (axis.lines[-1].get_data() for axis in layers_figure(found, Style()).axes)
-    np.testing.assert_array_equal((first, third), [([1], [found.bounds[name]]) for name in ("NC1", "NC3")])
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -68,8 +59,7 @@ def test_scatter_is_split_by_what_the_readout_sees(seen):
     assert row["NC1"] == pytest.approx(1 / D) and row["NC2"] == pytest.approx(0, abs=1e-6)
     assert row["NC1_row" if seen else "NC1_null"] == pytest.approx(1 / D)
     assert row["NC1_null" if seen else "NC1_row"] == pytest.approx(0, abs=1e-9)
-    cosine = np.mean([math.cos(math.atan2(1, math.sqrt(D)))] * len(y)) if not seen else None
-    assert seen or row["NC3"] == pytest.approx(1 - cosine)
+    assert seen or row["NC3"] == pytest.approx(1 - math.cos(math.atan2(1, math.sqrt(D))))
 
 
 def test_features_without_classes_are_as_far_as_chance_puts_them():
@@ -183,14 +173,10 @@ class Words(nn.Module):
         return self.readout(torch.relu(self.layer(self.embedding(x))))
 
 
-def test_a_readout_may_be_tied_and_one_that_is_computed_is_refused():
+def test_a_readout_may_be_tied():
     x = torch.randint(K, (40, 4), generator=torch.Generator().manual_seed(0))
     tied, alone = (collapse(Words(each), (x[:, :-1], x[:, 1:])) for each in (True, False))
     assert tied.readout == "readout" and tied.parts.equals(alone.parts) and tied.layers.equals(alone.layers)
-    network = planted()
-    nn.utils.parametrizations.weight_norm(network[1])
-    with pytest.raises(UserError, match="weights of '1' are made of other parameters"):
-        collapse(network, (torch.randn(30, D), labels()))
 
 
 def test_classes_without_samples_are_left_out_and_said():
@@ -200,22 +186,9 @@ def test_classes_without_samples_are_left_out_and_said():
     assert found.parts["NC1"][0] == pytest.approx(0, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("module", "y", "options", "says"),
-    [
-        (planted(), torch.randn(30, K), {}, "as integers"),
-        (planted(), torch.zeros(30, dtype=torch.long), {}, "one class only"),
-        (nn.Sequential(planted(), nn.Softmax(1)).double(), labels(), {}, "no nn.Linear"),
-        (planted(), labels(), {"readout": "2"}, "'0', '1'"),
-        (planted(), labels(), {"layers": ["blocks.*"]}, "'blocks.*'"),
-        (planted(), labels(), {"penalty": 0.0}, "above 0"),
-        (Tokens(False), labels(), {"token": 4}, "4 tokens"),
-    ],
-)  # fmt: skip
-def test_what_does_not_fit_is_said(module, y, options, says):
-    x = torch.randint(7, (30, 4)) if isinstance(module, Tokens) else torch.randn(30, D).double()
-    with pytest.raises(UserError, match=says.replace("*", r"\*")):
-        collapse(module, (x, y), **options)
+def test_a_readout_that_no_outputs_come_from_is_asked_for():
+    with pytest.raises(UserError, match=r"no nn\.Linear"):
+        collapse(nn.Sequential(planted(), nn.Softmax(1)).double(), (torch.randn(30, D).double(), labels()))
 
 
 def test_a_readout_that_is_named_needs_no_outputs_but_has_no_certificate():
@@ -223,34 +196,3 @@ def test_a_readout_that_is_named_needs_no_outputs_but_has_no_certificate():
     module = nn.Sequential(planted(), nn.LogSoftmax(1)).double()
     found = collapse(module, (math.sqrt(D) * simplex()[y], y), readout="0.1", penalty=PENALTY)
     assert found.parts["NC1"][0] < 1e-9 and not found.bounds and "not those of the readout" in found.remarks[-1]
-
-
-def test_the_command_writes_tables_and_a_figure(tmp_path, monkeypatch, capsys):
-    code = "import torch\nfrom torch import nn\n\ndef build():\n    torch.manual_seed(0)\n"
-    (tmp_path / "mine.py").write_text(f"{code}    return nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 5))")
-    monkeypatch.chdir(tmp_path)
-    y = labels().numpy()
-    x = np.random.default_rng(0).normal(size=(30, 16)).astype("float32")
-    np.savez("data.npz", x=x, y=y), np.savez("held.npz", x=x[::2], y=y[::2])
-    options = ["mine:build", "--data", "data.npz", "--test", "held.npz", "--penalty", "0.01", "--out", "out"]
-    main(["collapse", *options, "--layers", "0,1", "--device", "cpu"])
-    assert "certif" not in (printed := capsys.readouterr().out) and "'2' reads" in printed
-    found = collapse("mine:build", "data.npz", test="held.npz", penalty=0.01, layers=["0", "1"])
-    assert list(found.layers["layer"]) == ["0", "1", "features"] * 2 and list(found.parts["samples"]) == [30, 15]
-    for name in ("layers", "parts"):
-        pd.testing.assert_frame_equal(pd.read_csv(f"out/{name}.csv"), getattr(found, name))
-    drawn = (["NC1", "NC1_row", "NC1_null"], ["NC2"], ["NC3"])
-    for axis, columns in zip(layers_figure(found, Style()).axes, drawn, strict=True):
-        rows = [found.layers.loc[found.layers["part"] == part, columns].to_numpy().T for part in ("train", "test")]
-        lines = [line.get_ydata() for line in axis.lines[: 2 * len(columns)]]
-        np.testing.assert_array_equal(lines, np.concatenate(rows))
-    assert json.loads((tmp_path / "out/run.json").read_text())["penalty"] == 0.01
-    assert (tmp_path / "out/collapse.png").stat().st_size > 5000
-    assert {path.name for path in (tmp_path / "out").iterdir()} == set(results_of("collapse"))
-    main(["collapse", *options[:-1], "named", "--readout", "0"])
-    assert "'0' reads" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="lies already"):
-        main(["collapse", *options])
-    with pytest.raises(SystemExit, match="'nothing'"):
-        main(["collapse", *options[:-1], "other", "--layers", "nothing"])
-    assert not (tmp_path / "other").exists()

@@ -1,19 +1,13 @@
 """Planted renumberings are told neuron by neuron, with the costs of swaps, by function and by command."""
 
-import inspect
-
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch import nn
 
-from symlab import UserError, align, diagnose, trace
+from symlab import align, diagnose, trace
 from symlab.alignment.permute import permute
-from symlab.cli import main
-from symlab.cli.diagnose import neurons_figure
 from symlab.identifiability.realization import realization_costs, swap_costs
-from symlab.plotting.settings import Style
 from symlab.symmetries.symmetry_spec import random_permutations
 
 MOVED = torch.tensor([3, 1, 2, 0, 4, 5, 7, 6])
@@ -85,34 +79,6 @@ def test_costs_are_those_of_both_networks_with_what_they_share_fixed(networks):
         assert float(told) == pytest.approx(float(expected.median()), rel=0.01)
     # Where nothing is said to be fixed, what both share counts as trained.
     assert diagnose(Net(), A, B, x, fixed={}).neurons["cheapest"].to_numpy() == pytest.approx(0, abs=1e-9)
-
-
-def test_the_command_writes_the_table_and_prints_how_many(networks, tmp_path, monkeypatch, capsys):
-    A, B, x = networks
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "nets_of_diagnose.py").write_text(f"import torch\nfrom torch import nn\n\n\n{inspect.getsource(Net)}")
-    torch.save(A, "A.pt"), torch.save(B, "B.pt"), np.savez("data.npz", x=x.numpy())
-    main(["diagnose", "A.pt", "B.pt", "--model", "nets_of_diagnose:Net", "--data", "data.npz", "--out", "found"])
-    assert "4 of 8 neurons are not identifiable" in capsys.readouterr().out
-    table = pd.read_csv("found/neurons.csv")
-    columns = ["group", "neuron", "partner", "itself", "correlation", "own_correlation", "cheapest", "cost_rank"]
-    assert list(table.columns) == columns
-    pd.testing.assert_frame_equal(table, diagnose(Net(), A, B, x).neurons, check_dtype=False, atol=1e-6)
-    assert (tmp_path / "found/neurons.png").stat().st_size > 5000
-    *_, moved = neurons_figure(table, Style()).axes[0].lines
-    elsewhere = table[(table["group"] == "first") & ~table["itself"]]
-    np.testing.assert_array_equal(moved.get_data(), elsewhere[["correlation", "own_correlation"]].T)
-    four = neurons_figure(pd.concat([table.assign(group=name) for name in "abcd"]), Style()).axes
-    assert [axis.get_title()[0] for axis in four] == list("abcd")
-    assert [axis.get_xlabel() for axis in four] == ["", *["correlation with the partner"] * 3]
-    assert [axis.get_ylabel() for axis in four] == ["with its own number", "", "", "with its own number"]
-    assert [axis.xaxis.get_tick_params()["labelbottom"] for axis in four] == [False, True, True, True]
-
-
-def test_a_network_without_neurons_is_told():
-    module = nn.Linear(3, 2)
-    with pytest.raises(UserError, match="no neurons"):
-        diagnose(module, module.state_dict(), module.state_dict(), torch.randn(20, 3))
 
 
 class Mixer(nn.Module):

@@ -2,8 +2,6 @@
 
 import functools
 import math
-from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from symlab import SGD, UserError, escape, mirrors
-from symlab.cli import main
 from symlab.training.fastest_neuron import fastest_neuron
 from symlab.training.flow import follow_flow
 
@@ -110,9 +107,6 @@ def test_it_says_what_autograd_does():
     assert found.speed == pytest.approx(speed) and found.residual == pytest.approx(beside / (speed * math.sqrt(3)))
     assert found.one_neuron == pytest.approx(fastest_neuron(x.T, G.T)[0]) and found.speed < found.one_neuron * 1.001
     assert (found.course["drop"].iloc[:-1] < 0.02).all() and found.course["time"].is_monotonic_increasing
-    told = str(replace(found, degree=7, one_neuron=1.11, speed=2.22, residual=0.33, gradients=44))
-    assert "degree 7" in told and "(44 gradients" in told and "speed 2.22, 0.33 of its length" in told
-    assert "one neuron of the whole input has 1.11" in told and f"at most {found.layers['second'].max():.2g} of" in told
     s = np.linalg.svd(place.W[1].numpy(), compute_uv=False)
     assert found.layers["second"][1] == pytest.approx(s[1] / s[0], rel=1e-5)
     s = np.linalg.svd((place.W[1] - start[1]).detach().numpy(), compute_uv=False)
@@ -139,48 +133,16 @@ def test_batches_and_real_targets_make_no_difference_but_for_the_loss():
 
 
 @pytest.mark.parametrize(
-    ("module", "says"),
+    "module",
     [
-        (nn.Sequential(nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10)), "homogeneous"),
-        (nn.Sequential(nn.Linear(64, 8, bias=False), nn.Tanh(), nn.Linear(8, 10, bias=False)), "homogeneous"),
-        (nn.Linear(64, 10, bias=False), "homogeneous"),
+        nn.Sequential(nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10)),
+        nn.Sequential(nn.Linear(64, 8, bias=False), nn.Tanh(), nn.Linear(8, 10, bias=False)),
+        nn.Linear(64, 10, bias=False),
     ],
 )
-def test_networks_without_such_a_saddle_are_refused(module, says):
-    with pytest.raises(UserError, match=says):
+def test_networks_without_such_a_saddle_are_refused(module):
+    with pytest.raises(UserError, match="homogeneous"):
         escape(module, digits())
-
-
-def test_what_does_not_fit_is_told():
-    x, y = digits()
-    with pytest.raises(UserError, match="targets"):
-        escape(mlp(), x)
-    with pytest.raises(UserError, match="within 20 gradients"):
-        escape(mlp(1e-6), (x, y), gradients=20)
-    with pytest.raises(UserError, match="lr"):
-        escape(mlp(), (x, y)).steps(-1)
-    with pytest.raises(UserError, match="drop"):
-        escape(mlp(), (x, y), drop=2)
-
-
-def test_the_command_prints_the_forecast(tmp_path, monkeypatch, capsys):
-    x, y = digits()
-    np.savez(tmp_path / "data.npz", x=x.numpy(), y=y.numpy())
-    (tmp_path / "net_of_mine.py").write_text(
-        "import torch\nfrom torch import nn\n\n\ndef build():\n    torch.manual_seed(0)\n"
-        "    return nn.Sequential(nn.Linear(64, 16, bias=False), nn.ReLU(), nn.Linear(16, 10, bias=False))\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    state = {f"model.{name}": tensor for name, tensor in import_module("net_of_mine").build().state_dict().items()}
-    torch.save(state, "initial.pt")
-    given = ["escape", "net_of_mine:build", "--data", "data.npz", "--lr", "0.5", "--drop", "0.1"]
-    given += ["--checkpoint", "initial.pt"]
-    found = escape("net_of_mine:build", (x, y), drop=0.1)
-    for power, momentum, rule in ((0, 0, "0.5"), (1, 0.5, "0.5 / |theta|^1 and momentum 0.5")):
-        main([*given, *(["--power", str(power), "--momentum", str(momentum)] if power else [])])
-        told = f"SGD at a rate of {rule} leaves after about {found.steps(0.5, power, momentum):,.0f} steps"
-        assert "degree 2" in (out := capsys.readouterr().out) and told in out and "'model.'" in out
 
 
 class Halves(nn.Module):

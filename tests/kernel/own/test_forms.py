@@ -108,17 +108,11 @@ def test_weights_may_be_arrays_and_networks_come_one_by_one(pair, data, weights)
     torch.testing.assert_close(state, dict(A.state_dict()))
 
 
-@pytest.mark.parametrize(
-    ("given", "samples", "words"),
-    [
-        (lambda A, B: {"a": A, "b": B}, lambda x, y: (x, y), "given as one dict; give a list"),
-        (lambda A, B: A, lambda x, y: (x, y), "given as one Sequential; give a list"),
-        (lambda A, B: [A, B], lambda x, y: [*zip(x, y, strict=True)], r"one number as its target.*DataLoader\(samples"),
-    ],
-)
-def test_what_is_no_list_of_networks_or_batches_is_told(pair, data, given, samples, words):
-    with pytest.raises(UserError, match=words):
-        merge(pair[0], given(*pair), samples(*data))
+def test_what_is_no_list_of_networks_is_told(pair, data):
+    A, B = pair
+    for given, kind in (({"a": A, "b": B}, "dict"), (A, "Sequential")):
+        with pytest.raises(UserError, match=f"given as one {kind}; give a list"):
+            merge(A, given, data)
 
 
 def test_one_logit_a_label_is_scored_by_its_sigmoid(data):
@@ -370,10 +364,3 @@ def test_a_column_of_ones_is_one_class_of_a_logit_each_and_no_one_hot(data):
     of = align(net, net, net, (x, y)).scores.set_index("network")
     expected = float(nn.functional.softplus(-net(x).detach()).mean())
     assert of["loss"].iloc[0] == pytest.approx(expected, rel=1e-5)
-
-
-def test_what_to_do_next_names_the_group_where_one_was_asked(pair, data):
-    A, B = pair
-    asked, plain = str(align(A, A, B, data, group="full")), str(align(A, A, B, data))
-    assert "data), with the same group, or .interpolate" in asked
-    assert "with the same group" not in plain and "data), or .interpolate" in plain

@@ -1,6 +1,7 @@
 """Networks, weights and data as people have them: a planted renumbering is undone in each of these uses."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from symlab import SGD, UserError, align, merge, mirrors, trace
+from symlab import SGD, UserError, align, collapse, diagnose, merge, mirrors, trace
 from symlab.cli import main
 from symlab.own.data import read_data
 from symlab.own.models import load_models
@@ -217,22 +218,14 @@ def test_test_data_have_the_inputs_of_the_data():
         align(*given[:3], method="weight", traced=traced, test=names)
 
 
-def test_data_that_do_not_fit_are_told():
+def test_texts_in_batches_of_several_lengths_are_padded():
     module = drawn(Masked, 0)
     data = read_data(texts, module)
     assert data.names == ("input_ids", "attention_mask")
     assert data.x.parts[0].shape == (N, 5) and torch.equal(data.x.parts[1], MASK)
     assert any("of_the_loader" in remark for remark in data.remarks)
-    for given, words in (
-        ({"pixels": X}, "no input of Masked"),
-        ({"input_ids": TEXTS, "attention_mask": MASK, "y": Y[:5]}, "96 samples"),
-        (3, "gives a int"),
-        ([], "no batches"),
-        (np.array(["a", "b"]), "real numbers"),
-        ({"input_ids": TEXTS, "attention_mask": torch.full_like(MASK, torch.nan, dtype=torch.float)}, "NaN"),
-    ):
-        with pytest.raises(UserError, match=words):
-            read_data(given, module)
+    with pytest.raises(UserError, match="NaN"):
+        read_data({"input_ids": TEXTS, "attention_mask": MASK * torch.nan}, module)
 
 
 def test_starts_are_as_many_as_were_asked(monkeypatch):
@@ -357,6 +350,27 @@ def test_fewer_samples_are_computed_at_a_time_where_those_of_the_test_data_are_l
     given = drawn(Masked, 0), {}, data(4)
     assert load_models(*given).rows == 1024 > load_models(*given, scored_on=data(4096)).rows
     assert load_models(*given, scored_on=data(4096), batch_size=50).rows == 50
+
+
+def test_every_function_says_what_was_done_to_weights_and_how_targets_are_compared():
+    module, y = drawn(Net, 2), (Y[:, None] == torch.arange(4)).float()
+    A, B = ({f"model.{name}": tensor for name, tensor in drawn(Net, seed).state_dict().items()} for seed in (0, 1))
+    found = {
+        "align": align(module, A, B, (X, y)),
+        "merge": merge(module, [A, B], (X, y)),
+        "diagnose": diagnose(module, A, B, (X, y)),
+        "mirrors": mirrors(module, A, (X, y), training=SGD(0.1, batch=20), pairs=1, steps=1),
+        "collapse": collapse(module, (X, Y), weights=A),
+    }
+    for name, each in found.items():
+        assert "'model.'" in str(each), name
+        assert name == "collapse" or "by squared error" in str(each), name
+
+
+def test_a_merge_that_has_not_settled_says_so():
+    merged = merge(drawn(Net, 2), [drawn(Net, 0), drawn(Net, 1)], (X, Y))
+    told = [str(replace(merged, universe=replace(merged.universe, settled=each))) for each in (True, False)]
+    assert ["still moved in the last sweep" in each for each in told] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -295,7 +295,7 @@ DATASET = TensorDataset(torch.from_numpy(np.random.default_rng(9).normal(size=(2
 
 def lists():
     """Inputs alone, and one after another."""
-    return [torch.ones(3, 5) * n for n in (1.0, 2.0)]
+    return list(torch.arange(100.0).reshape(20, 5).sin().split(10))
 
 
 def scalars():
