@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from symlab.data import Mnist, MnistCoherence, load
-from symlab.data.dataset import covariance, open_dataset, save
+from symlab.data.dataset import covariance
 from symlab.data.rotation import coherence, principal_basis
 from symlab.errors import UserError
 
@@ -40,14 +40,6 @@ def test_all_the_variance_leaves_out_only_the_constant_pixel(tiny_mnist):
 def test_unreachable_coherence_names_the_range(tiny_mnist):
     with pytest.raises(UserError, match="target_nu"):
         load(spec(target_nu=0.01), tiny_mnist)
-
-
-def test_artifact_keeps_the_rotation(tiny_mnist, tmp_path):
-    rotated = load(spec(), tiny_mnist)
-    save(tmp_path / "data.safetensors", rotated)
-    copy = open_dataset(tmp_path / "data.safetensors")
-    np.testing.assert_array_equal(copy.split("train")[0], rotated.split("train")[0])
-    assert copy.x_train.dtype == np.uint8
 
 
 def test_real_mnist_reaches_the_papers_coherence(real_mnist):
