@@ -36,20 +36,28 @@ def random_state(module, seed=0):
     }
 
 
-def check(module, x, seed=0):
-    """The spec of a network, after checking that its permutations keep the function."""
+def check(module, x, *seeds):
+    """The spec of a network, after checking that its permutations keep the function at the weights of each seed."""
     module = module.double().eval()
     spec = trace(module, x).spec
-    state = random_state(module, seed)
-    permuted = permute(state, spec, random_permutations(spec, np.random.default_rng(seed)))
-    with torch.no_grad():
-        before, after = (functional_call(module, tensors, (x,)) for tensors in (state, permuted))
-    assert float((after - before).abs().max()) <= 1e-11 * float(before.abs().max())
+    for seed in seeds or (0,):
+        state = random_state(module, seed)
+        permuted = permute(state, spec, random_permutations(spec, np.random.default_rng(seed)))
+        with torch.no_grad():
+            before, after = (functional_call(module, tensors, (x,)) for tensors in (state, permuted))
+        assert float((after - before).abs().max()) <= 1e-11 * float(before.abs().max())
     return spec
 
 
 def sizes(spec):
     return {name: shape(name, spec.groups) for name in spec.free}
+
+
+def found(module, x, *seeds):
+    """The free groups of a network whose operations are all known, after checking that they keep the function."""
+    spec = check(module, x, *seeds)
+    assert spec.unsupported == ()
+    return sizes(spec)
 
 
 X = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))

@@ -41,7 +41,6 @@ def traced(function):
 def worst_change(module, spec, seed=0):
     state = dict(module.state_dict())
     moved = permute(state, spec, random_permutations(spec, np.random.default_rng(seed)))
-    assert any(not torch.equal(moved[name], state[name]) for name in state)
     return float((functional_call(module, moved, (X,)) - module(X)).abs().max())
 
 
@@ -79,8 +78,7 @@ def test_dimensions_move_head_by_head(function):
 def test_dimensions_of_heads_that_meet_move_alike(function):
     module, spec = traced(function)
     assert all(not spec.groups[name].within for name in spec.free)
-    if spec.free:
-        assert worst_change(module, spec) <= 1e-12
+    assert worst_change(module, spec) <= 1e-12
 
 
 @pytest.mark.parametrize(
@@ -224,7 +222,4 @@ def test_random_programs_keep_their_function(seed):
         return values[0]
 
     module, spec = traced(function)
-    state = dict(module.state_dict())
-    for draw in range(3):
-        moved = permute(state, spec, random_permutations(spec, np.random.default_rng(draw)))
-        assert float((functional_call(module, moved, (X,)) - module(X)).abs().max()) <= 1e-12
+    assert max(worst_change(module, spec, draw) for draw in range(3)) <= 1e-12

@@ -1,36 +1,17 @@
 """Sampling at learned points, parameters that meet before any input does, and axes that one option alone kept."""
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call
 from torch.nn import functional as F
 
-from symlab.alignment.permute import permute
-from symlab.symmetries.symmetry_spec import random_permutations, shape
 from symlab.symmetries.trace import trace
+
+from .nets import found
 
 GENERATOR = torch.Generator().manual_seed(0)
 IMAGES = torch.randn(2, 3, 5, 5, dtype=torch.float64, generator=GENERATOR)
 ROWS = torch.randn(3, 4, dtype=torch.float64, generator=GENERATOR)
-
-
-def found(module, x):
-    """The shape of each group of a network, after checking that permutations of all keep the function."""
-    module = module.double().eval()
-    traced = trace(module, x)
-    generator = torch.Generator().manual_seed(0)
-    state = {
-        name: torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype)
-        for name, tensor in module.state_dict().items()
-    }
-    permuted = permute(state, traced.spec, random_permutations(traced.spec, np.random.default_rng(0)))
-    with torch.no_grad():
-        before, after = (functional_call(module, tensors, (x,)) for tensors in (state, permuted))
-    assert float((after - before).abs().max()) <= 1e-11 * float(before.abs().max())
-    assert traced.spec.unsupported == ()
-    return {name: shape(name, traced.spec.groups) for name in traced.spec.free}
 
 
 class Deformable(nn.Module):
