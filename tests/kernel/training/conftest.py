@@ -7,6 +7,7 @@ from torch import nn
 from symlab.networks import Lecun
 from symlab.schemes import SCHEMES
 from symlab.settings import choose
+from symlab.training import stack_size
 from symlab.training.objective import Replica
 from symlab.training.on_samples import TrainingData
 from symlab.training.replicas import Run, train_block
@@ -30,6 +31,13 @@ class SmallConvNet(nn.Module):
         x = torch.relu(self.norm(self.conv1(x.unflatten(1, (3, 8, 6)))))
         x = torch.relu(self.conv3(torch.relu(self.conv2(x))))
         return self.readout(x.mean(dim=(2, 3)))
+
+
+@pytest.fixture(params=[False, True], ids=["one by one", "together"])
+def stacked(request, monkeypatch):
+    """Networks are trained in both ways, whatever their size."""
+    monkeypatch.setattr(stack_size, "stacks_on_cpu", lambda module, shapes: request.param)
+    return request.param
 
 
 @pytest.fixture

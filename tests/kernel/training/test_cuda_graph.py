@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from symlab.training import replicas as engine
-from symlab.training import stack_size
 from symlab.training.cuda_graph import WARM_UP, CapturedStep
 from symlab.training.optimizer import Optimizer
 from symlab.training.settings import Recipe
@@ -78,12 +77,10 @@ def test_inputs_reach_the_graph_at_fixed_places():
     assert len(set(seen)) == 1
 
 
-@pytest.mark.parametrize("stacked", [False, True], ids=["one by one", "together"])
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_replayed_and_eager_steps_alternate_without_changing_the_training(
     monkeypatch, train, conv_net, images, stacked, optimizer
 ):
-    monkeypatch.setattr(stack_size, "stacks_on_cpu", lambda module, shapes: stacked)
     options = {"scheme": {"name": "syre", "sigma_F": 1.0, "epsilon": 0.01}, "augment": {"flip": True, "crop": 1}}
 
     def run():

@@ -25,18 +25,11 @@ SCHEMES = [
     {"name": "syre", "sigma_F": 1.0, "epsilon": 0.01},
     {"name": "sparse", "density": 0.5},
 ]
-BOTH_WAYS = pytest.mark.parametrize("stacked", [False, True], ids=["one by one", "together"])
 
 
-def run_stacked(monkeypatch, stacked):
-    monkeypatch.setattr(stack_size, "stacks_on_cpu", lambda module, shapes: stacked)
-
-
-@BOTH_WAYS
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme["name"])
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
-def test_engine_equals_a_plain_loop(monkeypatch, train, conv_net, images, stacked, scheme, optimizer):
-    run_stacked(monkeypatch, stacked)
+def test_engine_equals_a_plain_loop(train, conv_net, images, stacked, scheme, optimizer):
     lr = 1e-3 if optimizer == "adamw" else 1e-2
     block = train(conv_net, images, [(0, 3), (0, 4)], scheme, optimizer=optimizer, lr=lr, augment=AUGMENT)
     fixed = block.fixed[0]
@@ -68,10 +61,8 @@ def test_engine_equals_a_plain_loop(monkeypatch, train, conv_net, images, stacke
         assert (off > 2e-5 + 1e-3 * tensor.abs()).float().mean() <= (0.01 if optimizer == "adamw" else 0)
 
 
-@BOTH_WAYS
 @pytest.mark.parametrize("company", [[(0, 3)], [(0, 9), (1, 1), (0, 3)]], ids=["alone", "in a block"])
-def test_a_seed_is_trained_the_same_in_any_company(monkeypatch, train, conv_net, images, stacked, company):
-    run_stacked(monkeypatch, stacked)
+def test_a_seed_is_trained_the_same_in_any_company(train, conv_net, images, stacked, company):
     reference = train(conv_net, images, [(0, s) for s in range(5)], SCHEMES[2], augment=AUGMENT)
     block = train(conv_net, images, company, SCHEMES[2], augment=AUGMENT)
     place = block.replicas.index(Replica(0, 3))
@@ -91,9 +82,7 @@ def test_small_networks_of_full_vector_registers_without_convolutions_are_stacke
         assert stack_size.stacks_on_cpu(module, weight_shapes(module)) == stacked
 
 
-@BOTH_WAYS
-def test_saved_states_are_contiguous(monkeypatch, train, conv_net, images, stacked):
-    run_stacked(monkeypatch, stacked)
+def test_saved_states_are_contiguous(train, conv_net, images, stacked):
     block = train(conv_net, images, [(0, 0), (0, 1)], SCHEMES[2])
     assert all(tensor.is_contiguous() for state in block.snapshots.values() for tensor in state.values())
 
@@ -116,7 +105,7 @@ def test_mirrors_of_convolutions_train_alike_one_by_one_and_stacked(conv_net, im
     }
     found = []
     for stacked in (False, True):
-        run_stacked(monkeypatch, stacked)
+        monkeypatch.setattr(stack_size, "stacks_on_cpu", lambda module, shapes, stacked=stacked: stacked)
         scheme = {"name": "dcs", "mirrors": mirrors}
         found.append(train(conv_net, images, scheme=scheme, optimizer="sgd", lr=0.05, weight_decay=0.01).snapshots)
     alone, together = found

@@ -26,7 +26,6 @@ from symlab.training.resume import Checkpoints
 from symlab.training.settings import Recipe
 
 KEY = ("study", "variant")
-BOTH_WAYS = pytest.mark.parametrize("stacked", [False, True], ids=["one by one", "together"])
 SCHEMES = (
     {"name": "standard"},
     {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25},
@@ -68,7 +67,7 @@ def make_run(changes, objective=None, network=DEEP, scheme=None):
 @pytest.fixture
 def train(monkeypatch):
     def train(run, stacked, replicas=((0, 3), (0, 2)), checkpoints=None):
-        monkeypatch.setattr(stack_size, "STACK_BELOW_PARAMETERS", 10**9 if stacked else 0)
+        monkeypatch.setattr(stack_size, "stacks_on_cpu", lambda module, shapes: stacked)
         return train_block(run, [Replica(*replica) for replica in replicas], checkpoints=checkpoints)
 
     return train
@@ -137,7 +136,6 @@ def test_soft_thresholds_need_steps_that_have_them(changes):
         Recipe(**{"optimizer": "sgd", "lr": 0.1, "l1": 0.25, "epochs": 1} | changes)
 
 
-@BOTH_WAYS
 @pytest.mark.parametrize("changes", RECIPES.values(), ids=RECIPES)
 def test_the_engine_takes_the_steps_of_a_plain_loop(train, changes, stacked):
     run = make_run(changes)
@@ -153,7 +151,6 @@ def test_the_engine_takes_the_steps_of_a_plain_loop(train, changes, stacked):
             assert (found - block.snapshots[0][name][place]).abs().max() > 1e-4
 
 
-@BOTH_WAYS
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme["name"])
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_of_a_scheme_the_weights_that_are_seen_take_the_steps_of_a_plain_loop(train, scheme, optimizer, stacked):
@@ -176,7 +173,6 @@ def test_of_a_scheme_the_weights_that_are_seen_take_the_steps_of_a_plain_loop(tr
     assert (block.snapshots[3]["linears.1.weight"] - block.snapshots[0]["linears.1.weight"]).abs().max() > 1e-3
 
 
-@BOTH_WAYS
 @pytest.mark.parametrize("name", ["adam without momentum", "all at once", "sgd with momentum"])
 def test_a_seed_has_the_same_bits_in_any_company_and_when_resumed(train, tmp_path, name, stacked):
     run = make_run(RECIPES[name])
@@ -196,7 +192,6 @@ def test_a_seed_has_the_same_bits_in_any_company_and_when_resumed(train, tmp_pat
         assert torch.equal(tensor, block.snapshots[3][parameter][[3, 2]])
 
 
-@BOTH_WAYS
 def test_products_are_trained_by_both_factors(train, stacked):
     run = make_run({**SGD, "weight_decay": 0.05, "momentum": 0.5}, scheme=Hadamard(name="hadamard"))
     block = train(run, stacked)
@@ -214,7 +209,6 @@ def test_products_are_trained_by_both_factors(train, stacked):
             torch.testing.assert_close(block.snapshots[3][name][place], tensor.detach(), rtol=1e-3, atol=2e-5)
 
 
-@BOTH_WAYS
 def test_products_change_signs_unless_they_start_on_the_mirror(train, stacked):
     flips = {}
     for begin in ("off_mirror", "on_mirror"):
@@ -263,7 +257,6 @@ def test_constrained_weights_start_as_drawn_and_are_trained_alike_in_company_and
     assert all(torch.equal(tensor[0], together[3][name][1]) for name, tensor in other.items())
 
 
-@BOTH_WAYS
 def test_the_identity_as_a_mirror_is_spred_bit_for_bit(train, stacked):
     recipe = {**SGD, "momentum": 0.9, "weight_decay": 0.05}
     schemes = (
@@ -276,7 +269,6 @@ def test_the_identity_as_a_mirror_is_spred_bit_for_bit(train, stacked):
         assert all(torch.equal(tensor, other[name]) for name, tensor in spred.items())
 
 
-@BOTH_WAYS
 def test_decay_draws_to_a_mirror_what_the_labels_do_not_hold_off_it(train, stacked):
     """Labels tell of the first five inputs alone: of all inputs' weights those of the others vanish."""
     network = MLP(name="mlp", widths=[16], norm="none", activation="relu", bias=False)
@@ -287,7 +279,6 @@ def test_decay_draws_to_a_mirror_what_the_labels_do_not_hold_off_it(train, stack
     assert (sizes[:, :5] > 0.1).all() and (sizes[:, 5:] < 1e-6).all()
 
 
-@BOTH_WAYS
 @pytest.mark.parametrize("decay_rest", [True, False])
 def test_decay_of_the_factors_takes_a_weight_to_the_mirror_of_a_matrix(train, stacked, columns, decay_rest):
     """Without data in a direction nothing but decay moves it: O^T theta falls by the square of what the rest does."""
@@ -308,7 +299,6 @@ def test_decay_of_the_factors_takes_a_weight_to_the_mirror_of_a_matrix(train, st
     assert np.abs(off.T @ before).max() > 0.1
 
 
-@BOTH_WAYS
 @pytest.mark.parametrize("together", [False, True], ids=["lasso", "group lasso"])
 def test_decay_of_the_factors_is_the_penalty_of_the_mirrors_own_coordinates(train, stacked, tmp_path, together):
     """Whitened inputs: z = O^T theta is shrunk by half of the decay, entry by entry or as a whole; the rest is not."""
@@ -336,7 +326,6 @@ def test_zeros_become_products_that_can_move(train):
     assert (block.snapshots[0]["norms.0.bias"] == 0).all() and (block.snapshots[5]["norms.0.bias"] != 0).all()
 
 
-@BOTH_WAYS
 def test_identity_plus_w_without_biases(train, stacked):
     network = DEEP.model_copy(update={"bias": False})
     run = make_run({**SGD, "penalties": {"linears.*.weight": 0.1}}, network=network, scheme=Residual(name="residual"))

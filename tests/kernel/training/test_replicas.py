@@ -6,20 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from symlab import schemes
 from symlab.errors import UserError
-from symlab.networks import NETWORKS, Lecun, build
+from symlab.networks import NETWORKS, build
 from symlab.settings import choose
 from symlab.training import stack_size
 from symlab.training.objective import Replica
 from symlab.training.on_samples import TrainingData
-from symlab.training.replicas import Run, train_block
 from symlab.training.samples import losses
 from symlab.training.schedule import learning_rate
 from symlab.training.settings import Recipe
 
-KEY = ("study", "variant")
-RECIPE = {"epochs": 2, "batch_size": 32}
 SCHEMES = [
     {"name": "standard"},
     {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25},
@@ -27,7 +23,6 @@ SCHEMES = [
     {"name": "sparse", "density": 0.5},
     {"name": "residual"},
 ]
-BOTH_WAYS = pytest.mark.parametrize("stacked", [False, True], ids=["one by one", "together"])
 
 
 def make_data(n=200, d=12, classes=5, task="classification"):
@@ -37,44 +32,31 @@ def make_data(n=200, d=12, classes=5, task="classification"):
     return TrainingData(x, y, x[:40], y[:40], task)
 
 
-def train(
-    replicas,
-    scheme=SCHEMES[0],
-    norm="layernorm",
-    activation="gelu",
-    snapshots=(0, 2),
-    data=None,
-    device="cpu",
-    **changes,
-):
-    network = {"name": "mlp", "widths": [16, 16], "norm": norm, "activation": activation}
-    data = data or make_data()
-    outputs = 5 if data.task == "classification" else 1
-    return train_block(
-        Run(
-            lambda: build(choose(NETWORKS, network), data.x_train.shape[1], outputs),
+@pytest.fixture
+def train(train):
+    """Trains MLPs of two hidden layers, in batches of 32."""
+
+    def train_mlps(replicas, scheme=None, norm="layernorm", activation="gelu", data=None, **options):
+        network = {"name": "mlp", "widths": [16, 16], "norm": norm, "activation": activation}
+        data = data or make_data()
+        outputs = 5 if data.task == "classification" else 1
+        return train(
+            lambda: build(choose(NETWORKS, network), 12, outputs),
             data,
-            choose(schemes.SCHEMES, scheme),
-            Lecun(name="lecun"),
-            Recipe(**{**RECIPE, **changes}),
-            snapshots,
-            KEY,
-            device,
-        ),
-        [Replica(*replica) for replica in replicas],
-    )
+            replicas,
+            scheme,
+            **{"batch_size": 32} | options,
+        )
 
-
-def run_stacked(monkeypatch, stacked):
-    monkeypatch.setattr(stack_size, "STACK_BELOW_PARAMETERS", 10**9 if stacked else 0)
+    return train_mlps
 
 
 @pytest.mark.parametrize("norm", ["layernorm", "batchnorm", "none"])
 @pytest.mark.parametrize("activation", ["gelu", "relu", "sigma"])
-def test_stacked_training_equals_separate_training(monkeypatch, norm, activation):
+def test_stacked_training_equals_separate_training(train, monkeypatch, norm, activation):
     blocks = []
     for stacked in (False, True):
-        run_stacked(monkeypatch, stacked)
+        monkeypatch.setattr(stack_size, "stacks_on_cpu", lambda module, shapes, stacked=stacked: stacked)
         blocks.append(train([(0, 0), (0, 1), (1, 0)], SCHEMES[1], norm, activation))
     for name, tensor in blocks[0].snapshots[2].items():
         # A bias in front of a batch norm has no effect; its gradient is rounding noise, which AdamW scales up.
@@ -85,11 +67,9 @@ def test_stacked_training_equals_separate_training(monkeypatch, norm, activation
     torch.testing.assert_close(*(torch.tensor(b.history[columns].values) for b in blocks), rtol=5e-3, atol=1e-4)
 
 
-@BOTH_WAYS
 @pytest.mark.parametrize("norm", ["layernorm", "batchnorm", "none"])
 @pytest.mark.parametrize("company", [[(0, 3)], [(0, 3), (0, 2)], [(0, 9), (1, 1), (0, 3)], [(0, s) for s in range(13)]])
-def test_a_seed_gives_the_same_bits_in_any_company(monkeypatch, stacked, norm, company):
-    run_stacked(monkeypatch, stacked)
+def test_a_seed_gives_the_same_bits_in_any_company(train, stacked, norm, company):
     reference = train([(0, s) for s in range(6)], SCHEMES[2], norm)
     block = train(company, SCHEMES[2], norm)
     place = block.replicas.index(Replica(0, 3))
@@ -98,9 +78,7 @@ def test_a_seed_gives_the_same_bits_in_any_company(monkeypatch, stacked, norm, c
             assert torch.equal(tensor[place], reference.snapshots[epoch][name][3]), name
 
 
-@BOTH_WAYS
-def test_fixed_weights_never_move_and_trainable_ones_do(monkeypatch, stacked):
-    run_stacked(monkeypatch, stacked)
+def test_fixed_weights_never_move_and_trainable_ones_do(train, stacked):
     block = train([(0, 0), (0, 1), (1, 0), (1, 1)], SCHEMES[1])
     for position, mask_seed in enumerate([0, 0, 1, 1]):
         for name, (F, D) in block.fixed[mask_seed].items():
@@ -109,14 +87,14 @@ def test_fixed_weights_never_move_and_trainable_ones_do(monkeypatch, stacked):
             assert (before[D == 1] != after[D == 1]).float().mean() > 0.99
 
 
-def test_a_sweep_over_sigma_shares_masks_and_scales_values():
+def test_a_sweep_over_sigma_shares_masks_and_scales_values(train):
     one, two = (train([(0, 0)], {**SCHEMES[1], "sigma_F": sigma}).fixed[0]["linears.0.weight"] for sigma in (1.0, 2.0))
     assert torch.equal(one[1], two[1])
     torch.testing.assert_close(2 * one[0], two[0])
 
 
 @pytest.mark.parametrize(("batch_size", "lr"), [(None, 1e-2), (32, 1e-9)])
-def test_history_counts_all_training_samples_before_their_step_and_held_out_ones_after_the_epoch(batch_size, lr):
+def test_history_counts_all_training_samples_before_their_step_and_held_out_ones_after_the_epoch(train, batch_size, lr):
     """Exact where an epoch is one step, or where steps move nothing; the last batch of 32 has 8 samples."""
     began = time.perf_counter()
     block = train([(1, 0), (0, 1), (0, 0)], epochs=3, snapshots=range(4), batch_size=batch_size, lr=lr)
@@ -156,28 +134,26 @@ def test_the_loss_of_classes_taught_by_squared_error_is_half_the_squared_distanc
 
 
 @pytest.mark.parametrize(("n", "batch_size"), [(65, 32), (64, 1), (1, 32), (1, None)])
-def test_batches_of_one_sample_are_refused_where_a_norm_needs_two(n, batch_size):
+def test_batches_of_one_sample_are_refused_where_a_norm_needs_two(train, n, batch_size):
     with pytest.raises(UserError, match=r"study study, variant variant: .* which a batch norm cannot"):
         train([(0, 0)], norm="batchnorm", data=make_data(n), batch_size=batch_size)
     assert len(train([(0, 0)], data=make_data(n), batch_size=batch_size, epochs=1, snapshots=()).history) == 1
 
 
-def test_regression_has_a_loss_and_no_accuracy():
+def test_regression_has_a_loss_and_no_accuracy(train):
     history = train([(0, 0), (0, 1)], data=make_data(task="regression"), epochs=30).history
     assert history["train_accuracy"].isna().all() and history["val_accuracy"].isna().all()
     first, last = (history[history["epoch"] == epoch]["train_loss"].mean() for epoch in (1, 30))
     assert last < first / 4
 
 
-@BOTH_WAYS
-def test_divergence_names_variant_and_seed(monkeypatch, stacked):
-    run_stacked(monkeypatch, stacked)
+def test_divergence_names_variant_and_seed(train, stacked):
     with pytest.raises(UserError, match=r"study study, variant variant, mask seed 0, seed 4 .* epoch"):
         train([(0, 4), (0, 5)], norm="none", activation="relu", optimizer="sgd", lr=1e6, epochs=4)
 
 
 def schedule(name, **keys):
-    return Recipe(**RECIPE | {"epochs": 10, "lr": 2.0, "schedule": {"name": name, **keys}})
+    return Recipe(epochs=10, batch_size=32, lr=2.0, schedule={"name": name, **keys})
 
 
 def test_schedules():
@@ -194,7 +170,7 @@ def test_schedules():
     assert [learning_rate(warm_cosine, step, 10) for step in (24, 50, 75)] == pytest.approx([1.0, 2.0, 1.0])
 
 
-def test_without_validation_data_there_is_no_validation_loss():
+def test_without_validation_data_there_is_no_validation_loss(train):
     data = make_data()
     block = train([(0, 0)], data=TrainingData(data.x_train, data.y_train, data.x_val[:0], data.y_val[:0], data.task))
     assert block.history["val_loss"].isna().all()
@@ -202,7 +178,7 @@ def test_without_validation_data_there_is_no_validation_loss():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme["name"])
-def test_a_gpu_gives_what_the_cpu_gives_up_to_rounding(scheme):
+def test_a_gpu_gives_what_the_cpu_gives_up_to_rounding(train, scheme):
     blocks = [train([(0, 0), (0, 1), (1, 0)], scheme, device=device) for device in ("cpu", "cuda")]
     for epoch in (0, 2):
         for name, tensor in blocks[0].snapshots[epoch].items():
