@@ -251,18 +251,6 @@ def test_no_more_is_computed_than_an_exponent_needs(on_mirror, monkeypatch):
     )
 
 
-def test_steps_that_do_not_tell_the_exponents_sign_are_said_to_be_uncertain(data):
-    """By batches of four; of whole ones, of a network that stays, it is known."""
-    torch.manual_seed(0)
-    found = mirrors(Net(), None, data, training=SGD(LR, batch=4), pairs=1, steps=60, task="regression")
-    assert abs(found.pairs["exponent"][0]) < 3 * found.pairs["error"][0]
-    assert "uncertain, for the exponent lies within 3 errors of 0" in str(found)
-    net, whole = trained(data, 0.3)
-    known = mirrors(net, net, whole, training=SGD(LR, 0.3, batch=len(data[0])), pairs=1, steps=100, task="regression")
-    assert abs(known.pairs["exponent"][0]) > 3 * known.pairs["error"][0]
-    assert "uncertain" not in str(known).splitlines()[1]
-
-
 def test_exponents_of_steps_too_few_for_an_error_are_said_to_be_uncertain(data):
     """Of 8 steps 6 are late, one a block; of 7 there are five. -inf, a distance of 0 after a step, is certain."""
     torch.manual_seed(0)
@@ -343,16 +331,6 @@ def test_speech_and_texts_are_judged(kind, groups, monkeypatch):
     assert (set(found.zeros["group"]) == zeros) == (kind is Tagger) and len(found.zeros)
     for table in (found.pairs, found.zeros):
         assert np.isfinite(table[["exponent", "curvature", "steps"]].to_numpy(float)).all()
-
-
-def test_nothing_is_claimed_where_the_loss_has_no_second_derivative(data):
-    """A weight norm divides by the length of the neuron's direction, which is 0 on the mirror of its sign."""
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 6, bias=False)), nn.Tanh(), nn.Linear(6, 1))
-    found = mirrors(net, None, data, training=SGD(LR), pairs=2, steps=10, task="regression")
-    unknown = found.zeros[found.zeros["exponent"].isna()]
-    assert len(unknown) == 2 and not unknown["vanishes"].any() and unknown["steps"].isna().all()
-    assert "of 2 nothing is known, for the loss has no second derivative on their mirrors" in str(found)
 
 
 def test_vectors_are_all_that_a_neuron_has(on_mirror):

@@ -115,7 +115,8 @@ def test_weights_are_modules_files_and_checkpoints(tmp_path):
         torch.save(content, tmp_path / name)
     (tmp_path / "folder").mkdir()
     torch.save(state, tmp_path / "folder" / "pytorch_model.bin")
-    torch.save({"lr": 1.0}, tmp_path / "folder" / "optimizer.pt")
+    for beside in ("optimizer.pt", "training_args.bin"):
+        torch.save({"lr": 1.0}, tmp_path / "folder" / beside)
     for given in (other, state, *(tmp_path / name for name in (*contents, "folder"))):
         aligned = align(drawn(Net, 2), network, given, X)
         assert all(
