@@ -60,15 +60,6 @@ def test_renumbered_copies_merge_to_the_first(name, method):
         assert all(torch.equal(back[entry], tensor) for entry, tensor in A.items())
 
 
-def test_a_network_of_which_a_group_is_left_in_place_is_named(noise):
-    module, x = noise, torch.randn(400, 4, generator=torch.Generator().manual_seed(1))
-    traced, rng = trace(module, x[:2]), np.random.default_rng(2)
-    A, stranger = drawn(module, 0), drawn(module, 1)
-    copy = permute(A, traced.spec, random_permutations(traced.spec, rng))
-    universe = match_to_universe(traced, [A, copy, stranger], rng, x)
-    assert {group: list(networks) for group, networks in universe.in_place.items()} == {"second": [2]}
-
-
 def one_layer(seed, d=4):
     """Weights of 5 -> d -> 2 without structure, and the spec of its one group, written by hand."""
     generator = torch.Generator().manual_seed(seed)
@@ -127,22 +118,10 @@ def test_two_networks_are_merged_as_they_are_aligned():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"method": "activations"}, "activation or weight"),
-        ({"data": None, "method": "weight"}, "traced at inputs"),
-        ({"data": torch.zeros(0, 64)}, "at least one sample"),
-        ({"B": {}}, "B does not fit MLP: it lacks 'linears"),
-        ({"B": "bias"}, "shape"),
-        ({"B": "nan"}, "NaN"),
-    ],
+    ("data", "method", "words"),
+    [(torch.zeros(4, N_INPUTS), "activations", "activation or weight"), (None, "weight", "traced at inputs")],
 )
-def test_arguments_that_do_not_fit_are_told(arguments, words):
-    module = build(MLP(name="mlp", widths=[4]), N_INPUTS, 2)
-    A = module.state_dict()
-    entry = next(name for name in A if name.endswith("bias"))
-    spoiled = {"bias": A | {entry: torch.zeros(9)}, "nan": A | {entry: torch.full_like(A[entry], torch.nan)}}
-    B = arguments.pop("B", A)
-    given = {"data": torch.zeros(4, N_INPUTS)} | arguments
+def test_arguments_that_do_not_fit_are_told(data, method, words):
+    module = build(NETWORKS["mlp"], N_INPUTS, 2)
     with pytest.raises(UserError, match=words):
-        align(module, A, spoiled[B] if isinstance(B, str) else B, **given)
+        align(module, module, module, data, method)
