@@ -44,18 +44,14 @@ def test_the_input_gap_is_the_least_shift_by_a_transposition(m: int, d: int, see
     assert row_gap(torch.from_numpy(U)) == pytest.approx(min(rows), rel=1e-10)
 
 
-def test_inputs_that_the_subspace_does_not_tell_apart_have_no_gap() -> None:
+def test_inputs_that_the_subspace_does_not_tell_apart_and_coincident_centres_have_no_gap() -> None:
     U = torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0], [1.0, 0.0]])
-    assert row_gap(U) == input_gap(torch.ones(3, 4).cumsum(dim=1), U) == 0.0
+    assert row_gap(U) == input_gap(torch.ones(3, 4).cumsum(dim=1), U) == centre_gap(torch.ones(3, 2)) == 0.0
 
 
 def test_the_gap_of_nearly_coincident_centres_far_from_the_origin_keeps_its_digits() -> None:
     V = torch.tensor([[1e4, 0.0], [1e4 + 1e-6, 0.0], [0.0, 0.0]], dtype=torch.float64)
     assert centre_gap(V) == pytest.approx(np.sqrt(2) * 1e-6, rel=1e-5)
-
-
-def test_coincident_centres_have_no_gap() -> None:
-    assert centre_gap(torch.ones(3, 2)) == 0.0
 
 
 @pytest.mark.parametrize("gap", [centre_gap, row_gap])
@@ -83,21 +79,23 @@ def test_the_gap_scales_with_sigma_F() -> None:
     assert five == pytest.approx(5 * one)
 
 
-def drawn(experiment, U: torch.Tensor, study: str = "study", **settings) -> pd.DataFrame:
+def drawn(experiment, U: torch.Tensor, study: str = "study", datasets: str = "a", **settings) -> pd.DataFrame:
     data = SimpleNamespace(extras={"U": U.numpy().astype("float32")}, provenance={})
-    return experiment("centre_gaps", CentreGaps(**settings), Job(study, datasets={"a": data}))["centre_gaps.csv"]
+    job = Job(study, datasets=dict.fromkeys(datasets, data))
+    return experiment("centre_gaps", CentreGaps(**settings), job)["centre_gaps.csv"]
 
 
-def test_the_table_is_complete_and_repeats_itself(experiment) -> None:
-    U, settings = orthonormal(16, 2), {"widths": [4, 8], "draws": 3, "fixed_fraction": [0.75]}
+def test_the_table_is_complete_repeats_itself_and_has_draws_of_each_data_set(experiment) -> None:
+    U, settings = orthonormal(16, 2), {"datasets": "ab", "widths": [4, 8], "draws": 3, "fixed_fraction": [0.75]}
     table = drawn(experiment, U, **settings)
     assert list(table.columns) == ["k", "d", "m", "draw", "sigma_F", "fixed_fraction", *GAPS, "dataset"]
-    assert table.groupby("m").size().to_dict() == {4: 3, 8: 3}
-    assert table["gamma_out"].nunique() == table["gamma_in"].nunique() == 6
+    assert table.groupby(["dataset", "m"]).size().eq(3).all()
+    assert table["gamma_out"].nunique() == table["gamma_in"].nunique() == len(table) == 12
     assert table["row_gap"].nunique() == 1
-    F, of_data = sample_fixed(16, 8, 1.0, 0.75, ("study", "centres", "a"), "centres", 8, 2), U.float().double()
-    assert table["gamma_out"].iloc[-1] == centre_gap(F @ of_data)
-    assert table["gamma_in"].iloc[-1] == input_gap(F, of_data)
+    for dataset, rows in table.groupby("dataset"):
+        F = sample_fixed(16, 8, 1.0, 0.75, ("study", "centres", dataset), "centres", 8, 2)
+        assert rows["gamma_out"].iloc[-1] == centre_gap(F @ U.float().double())
+        assert rows["gamma_in"].iloc[-1] == input_gap(F, U.float().double())
     assert table.equals(drawn(experiment, U, **settings))
     assert not table.equals(drawn(experiment, U, "another seed", **settings))
 
@@ -113,17 +111,3 @@ def test_the_slope_of_a_power_is_its_exponent() -> None:
     m = np.array([2.0, 4.0, 8.0])
     assert slope(pd.Series(0.7 * m**-0.5, index=m)) == pytest.approx(-0.5)
     assert not np.isfinite(slope(pd.Series([1.0, 0.0], index=[2.0, 4.0])))
-
-
-def test_each_data_set_has_draws_of_its_own(experiment):
-    U = orthonormal(16, 2).numpy().astype("float32")
-    datasets = {
-        "a": SimpleNamespace(extras={"U": U}, provenance={}),
-        "b": SimpleNamespace(extras={"U": U}, provenance={}),
-    }
-    chosen = CentreGaps(widths=[4, 8], draws=2, fixed_fraction=[0.5])
-    table = experiment("centre_gaps", chosen, Job("study", datasets=datasets))["centre_gaps.csv"]
-    assert table.groupby(["dataset", "m"]).size().eq(2).all() and len(table) == 8
-    # Each data set has draws of its own, whose names hold the tuple of the study and the data set.
-    F = sample_fixed(16, 8, 1.0, 0.5, ("study", "centres", "b"), "centres", 8, 1)
-    assert table["gamma_out"].iloc[-1] == centre_gap(F @ torch.from_numpy(U).double())
