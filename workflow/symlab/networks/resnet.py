@@ -1,7 +1,8 @@
 """ResNets for small images (He et al. 2016): ResNet20 with group norms, as in the main paper's App. F.2; ResNet18."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -34,7 +35,36 @@ class Block(nn.Module):
         return torch.relu(self.norm2(self.conv2(inner)) + self.shortcut_norm(self.shortcut(x)))
 
 
-class ResNet20(nn.Module):
+class _ResNet(nn.Module):
+    """A 3x3 convolution, groups of residual blocks, of which all but the first halve the side, the mean over pixels."""
+
+    def __init__(
+        self,
+        name: str,
+        n_inputs: int,
+        channels: int,
+        widths: Sequence[int],
+        blocks: int,
+        norm: Callable[[int], nn.Module],
+    ):
+        super().__init__()
+        side = side_of(name, n_inputs, channels)
+        self.image = (channels, side, side)
+        self.stem = nn.Conv2d(channels, widths[0], 3, padding=1, bias=False)
+        self.stem_norm = norm(widths[0])
+        self.groups = nn.ModuleList()
+        for n_in, width in pairwise([widths[0], *widths]):
+            first = Block(n_in, width, 2 if self.groups else 1, norm)
+            self.groups.append(nn.Sequential(first, *(Block(width, width, 1, norm) for _ in range(blocks - 1))))
+
+    def _pooled(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n m"]:
+        x = torch.relu(self.stem_norm(self.stem(x.unflatten(1, self.image))))
+        for group in self.groups:
+            x = group(x)
+        return x.mean(dim=(2, 3))
+
+
+class ResNet20(_ResNet):
     """A 3x3 convolution, three groups of three residual blocks, the mean over pixels and a linear map.
 
     Args:
@@ -47,26 +77,12 @@ class ResNet20(nn.Module):
     """
 
     def __init__(self, n_inputs: int, n_outputs: int, width_multiplier: int, norm_groups: int, channels: int):
-        super().__init__()
-        side = side_of("resnet20", n_inputs, channels)
         widths = [width * width_multiplier for width in WIDTHS]
-        self.image = (channels, side, side)
-        self.stem = nn.Conv2d(channels, widths[0], 3, padding=1, bias=False)
-        norm = partial(nn.GroupNorm, norm_groups)
-        self.stem_norm = norm(widths[0])
-        self.groups = nn.ModuleList()
-        n_in = widths[0]
-        for group, width in enumerate(widths):
-            first = Block(n_in, width, 1 if group == 0 else 2, norm)
-            self.groups.append(nn.Sequential(first, *(Block(width, width, 1, norm) for _ in range(BLOCKS - 1))))
-            n_in = width
-        self.readout = nn.Linear(n_in, n_outputs)
+        super().__init__("resnet20", n_inputs, channels, widths, BLOCKS, partial(nn.GroupNorm, norm_groups))
+        self.readout = nn.Linear(widths[-1], n_outputs)
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
-        x = torch.relu(self.stem_norm(self.stem(x.unflatten(1, self.image))))
-        for group in self.groups:
-            x = group(x)
-        return self.readout(x.mean(dim=(2, 3)))
+        return self.readout(self._pooled(x))
 
     def group_names(self) -> dict[str, str]:
         """Names in tables: ``stream<g>`` for what block group g adds up, ``inner<g>.<b>`` within its block b."""
@@ -80,7 +96,7 @@ class ResNet20(nn.Module):
         return names
 
 
-class ResNet18(nn.Module):
+class ResNet18(_ResNet):
     """ResNet18 with a stem for small images: a 3x3 convolution, four groups of two residual blocks, batch norms.
 
     Args:
@@ -93,24 +109,11 @@ class ResNet18(nn.Module):
     """
 
     def __init__(self, n_inputs: int, n_outputs: int, width: int, head: int | None, channels: int):
-        super().__init__()
-        side = side_of("resnet18", n_inputs, channels)
-        self.image = (channels, side, side)
-        self.stem = nn.Conv2d(channels, width, 3, padding=1, bias=False)
-        self.stem_norm = nn.BatchNorm2d(width)
-        self.groups = nn.ModuleList()
-        n_in = width
-        for group in range(4):
-            n_out = width * 2**group
-            first = Block(n_in, n_out, 1 if group == 0 else 2, nn.BatchNorm2d)
-            self.groups.append(nn.Sequential(first, Block(n_out, n_out, 1, nn.BatchNorm2d)))
-            n_in = n_out
-        self.hidden = None if head is None else nn.Linear(n_in, head)
-        self.readout = nn.Linear(n_in if head is None else head, n_outputs)
+        widths = [width * 2**group for group in range(4)]
+        super().__init__("resnet18", n_inputs, channels, widths, 2, nn.BatchNorm2d)
+        self.hidden = None if head is None else nn.Linear(widths[-1], head)
+        self.readout = nn.Linear(widths[-1] if head is None else head, n_outputs)
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
-        x = torch.relu(self.stem_norm(self.stem(x.unflatten(1, self.image))))
-        for group in self.groups:
-            x = group(x)
-        x = x.mean(dim=(2, 3))
+        x = self._pooled(x)
         return self.readout(x if self.hidden is None else torch.relu(self.hidden(x)))

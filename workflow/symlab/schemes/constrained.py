@@ -24,7 +24,7 @@ from symlab.schemes.parametrisation import UNDECAYED, Parametrisation
 ROOT = math.sqrt(0.5)
 
 
-class Groups:
+class Groups(Parametrisation):
     """theta = s w, one s for each group of entries, which vanish together.
 
     Args:
@@ -35,7 +35,7 @@ class Groups:
         balanced: whether |s| = |w| at the start, as decay has them. A group of one entry is on a mirror then.
     """
 
-    suffixes: tuple[str, ...] = ("s", "w")
+    suffixes = ("s", "w")
 
     def __init__(
         self,
@@ -94,11 +94,8 @@ class Groups:
         tiles = self._tiles(gradient)
         return [self._sum(tiles * w), tiles * s]
 
-    def pinned(self) -> None:
-        return None
 
-
-class Pairs:
+class Pairs(Parametrisation):
     """theta_a, theta_b = (v + d) / sqrt 2, (v - d) / sqrt 2 for each pair of neurons, with d composed of factors.
 
     With d = 0 both are equal. Neurons without a partner are in v alone.
@@ -123,7 +120,7 @@ class Pairs:
     ):
         self.axis, self.first, self.name, self.pairs = first + axis, first, name, pairs
         self.difference = difference or Product(on_mirror=False, stacked=first == 1)
-        self.suffixes: tuple[str, ...] = ("v" if decayed else UNDECAYED, *self.difference.suffixes)
+        self.suffixes = ("v" if decayed else UNDECAYED, *self.difference.suffixes)
         self.places: tuple[Tensor, int] | None = None
         self.back: Tensor | None = None
 
@@ -168,16 +165,10 @@ class Pairs:
         assert self.back is not None, "start has placed the neurons"
         return theta.index_select(self.axis, self.back)
 
-    def compose_into(self, target: Tensor, *trained: Tensor) -> None:
-        target.copy_(self.compose(*trained))
-
     def pull_back(self, gradient: Tensor, *trained: Tensor) -> list[Tensor]:
         a, b, single = self._halves(gradient)
         of_rest = torch.cat([(a + b) * ROOT, single], self.axis)
         return [of_rest, *self.difference.pull_back((a - b) * ROOT, *trained[1:])]
-
-    def pinned(self) -> None:
-        return None
 
 
 def _shape(value: Tensor, first: int) -> str:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from symlab.schemes import Hadamard
 from symlab.schemes.fixed_parts import FixedParts
+from symlab.schemes.parametrisation import Parametrisation
 
 # Where a tensor starts at zero w cannot follow its size; it must not be zero too, or u = w = 0 stays for ever.
 OF_ZEROS = 0.3
@@ -14,7 +15,7 @@ OF_ZEROS = 0.3
 ABOVE = 1.25
 
 
-class Product:
+class Product(Parametrisation):
     """theta = u * w, which is at theta's initial value.
 
     A parameter with u = w or u = -w lies on a mirror that gradient steps never leave: its sign could never change, and
@@ -27,7 +28,7 @@ class Product:
         stacked: whether tensors have a replica axis, each replica having a w of its own.
     """
 
-    suffixes: tuple[str, ...] = ("u", "w")
+    suffixes = ("u", "w")
 
     def __init__(self, on_mirror: bool, stacked: bool, independent: bool = False):
         self.on_mirror, self.stacked, self.independent = on_mirror, stacked, independent
@@ -55,9 +56,6 @@ class Product:
 
     def pull_back(self, gradient: Tensor, *trained: Tensor) -> list[Tensor]:
         return [gradient * trained[1], gradient * trained[0]]
-
-    def pinned(self) -> None:
-        return None
 
 
 def products(scheme: Hadamard, parameters: Sequence[str], fixed: FixedParts, stacked: bool) -> dict[str, Product]:

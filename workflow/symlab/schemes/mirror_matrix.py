@@ -16,7 +16,7 @@ from symlab.schemes.parametrisation import UNDECAYED, Parametrisation
 TOLERANCE = 1e-5
 
 
-class Matrix:
+class Matrix(Parametrisation):
     """theta = (I - O O^T) v + O z, with z, which has the shape of O^T theta, composed of factors.
 
     Args:
@@ -38,20 +38,17 @@ class Matrix:
         name: str,
     ):
         self.first, self.O, self.factors, self.axis, self.name = first, columns, factors, axis, name
-        self.suffixes: tuple[str, ...] = ("v" if decayed else UNDECAYED, *factors.suffixes)
+        self.suffixes = ("v" if decayed else UNDECAYED, *factors.suffixes)
 
     def off(self, theta: Tensor) -> Tensor:
         """O^T theta: k entries on the last axis."""
-        return self._times(theta.flatten(self.first) if self.axis is None else self._last(theta), self.O)
+        entries = theta.flatten(self.first) if self.axis is None else theta.movedim(self.first + self.axis, -1)
+        return self._times(entries, self.O)
 
     def _spread(self, z: Tensor, like: Tensor) -> Tensor:
         """O z in the shape of a parameter."""
         entries = self._times(z, self.O.mT)
         return entries.view(like.shape) if self.axis is None else entries.movedim(-1, self.first + self.axis)
-
-    def _last(self, theta: Tensor) -> Tensor:
-        assert self.axis is not None
-        return theta.movedim(self.first + self.axis, -1)
 
     def _times(self, entries: Tensor, M: Tensor) -> Tensor:
         # One by one, since rounding in a larger product depends on how many replicas there are.
@@ -82,16 +79,10 @@ class Matrix:
         v, *factors = trained
         return v + self._spread(self.factors.compose(*factors) - self.off(v), v)
 
-    def compose_into(self, target: Tensor, *trained: Tensor) -> None:
-        target.copy_(self.compose(*trained))
-
     def pull_back(self, gradient: Tensor, *trained: Tensor) -> list[Tensor]:
         of_z = self.off(gradient)
         of_v = (gradient - self._spread(of_z, gradient)).contiguous()
         return [of_v, *self.factors.pull_back(of_z, *trained[1:])]
-
-    def pinned(self) -> None:
-        return None
 
 
 def read_columns(file: str, parameter: str, together: bool) -> Float[Tensor, "n k"]:

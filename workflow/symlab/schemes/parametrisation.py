@@ -37,15 +37,17 @@ class Parametrisation(Protocol):
 
     def compose_into(self, target: Tensor, *trained: Tensor) -> None:
         """The parameter, written into ``target``."""
+        target.copy_(self.compose(*trained))
 
     def pull_back(self, gradient: Tensor, *trained: Tensor) -> list[Tensor]:
         """Gradients of the trained tensors from the parameter's; may overwrite it."""
 
     def pinned(self) -> tuple[Tensor | None, Tensor] | None:
         """F and the mask D where the parameter is W itself but for fixed entries; None if W differs from it."""
+        return None
 
 
-class Affine:
+class Affine(Parametrisation):
     """W_eff = F + D * W; None stands for F = 0 and for D = 1."""
 
     suffixes = ("",)

@@ -106,11 +106,6 @@ class Objective(Protocol):
         """Held-out loss and accuracy of each of R replicas; NaN where there is none."""
 
 
-def steps_of_epoch(objective: Objective, recipe: Recipe) -> int:
-    """Steps an epoch."""
-    return -(-objective.n // (recipe.batch_size or objective.n))
-
-
 def accuracies(task: str, correct: Int[Tensor, " r"], n: int) -> list[float]:
     """Of each replica, from its hits among n samples; NaN for regression."""
     return [float("nan")] * len(correct) if task == "regression" else (correct / n).tolist()

@@ -29,7 +29,7 @@ from symlab.schemes import Scheme
 from symlab.schemes.fixed_parts import FixedParts, State, sample_buffers, sample_fixed_parts, weight_shapes
 from symlab.seeds import torch_generator
 from symlab.training.cuda_graph import captured_on_gpu
-from symlab.training.objective import Objective, Replica, Replicas, Stack, accuracies, steps_of_epoch
+from symlab.training.objective import Objective, Replica, Replicas, Stack, accuracies
 from symlab.training.polish import Polisher
 from symlab.training.precision import arithmetic
 from symlab.training.resume import Checkpoints, Progress, restore
@@ -122,7 +122,7 @@ class _Training:
     ):
         self.run, self.objective, self.replicas = run, objective, replicas
         self.report, self.checkpoints = report, checkpoints
-        self.steps_per_epoch = steps_of_epoch(objective, run.recipe)
+        self.steps_per_epoch = -(-objective.n // (run.recipe.batch_size or objective.n))
         probe = run.build()
         objective.check(probe, run.recipe, run.key)
         shapes = weight_shapes(probe)
