@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -98,22 +99,15 @@ class PairMoments:
 
     def swapped(self) -> PairMoments:
         """The moments with both networks exchanged."""
-        other = PairMoments(self.d)
-        other.n = self.n
+        other = copy(self)
         if self.n:
-            other.cross = self.cross.T
-            other.sum_a, other.sum_b, other.square_a, other.square_b = (
-                self.sum_b,
-                self.sum_a,
-                self.square_b,
-                self.square_a,
-            )
+            other.cross, other.sum_a, other.sum_b = self.cross.T, self.sum_b, self.sum_a
+            other.square_a, other.square_b = self.square_b, self.square_a
         return other
 
     def renumbered(self, pi_a: Int[np.ndarray, " d"], pi_b: Int[np.ndarray, " d"]) -> PairMoments:
         """The moments of networks whose neuron i is neuron pi[i] of these."""
-        other = PairMoments(self.d)
-        other.n = self.n
+        other = copy(self)
         if self.n:
             a, b = (torch.as_tensor(pi, device=self.cross.device) for pi in (pi_a, pi_b))
             other.sum_a, other.sum_b, other.cross = self.sum_a[a], self.sum_b[b], self.cross[a][:, b]

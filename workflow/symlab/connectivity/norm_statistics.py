@@ -27,13 +27,12 @@ def running_statistics(
     module: nn.Module,
     state: Mapping[str, Tensor],
     x: Float[Tensor, "t d"] | Inputs | None,
-    batch_size: int | None = None,
 ) -> dict[str, Tensor]:
     """Means and variances of all batch norms at ``state``, estimated in one pass over the inputs x.
 
     Every layer is normalised by its batch's statistics, as in training, and the batches' statistics are averaged.
-    Batches take every k-th row, so that sorted inputs give representative ones, and have at least ``batch_size`` rows
-    if there are as many (by default ``forward.batch_rows``, but no fewer than ``SMALLEST_BATCH``).
+    Batches take every k-th row, so that sorted inputs give representative ones, and have at least
+    ``forward.batch_rows`` rows, and ``SMALLEST_BATCH``, if there are as many.
 
     Returns:
         The entries of ``state`` that change; none for a network without batch norm, which needs no x.
@@ -57,7 +56,7 @@ def running_statistics(
         norm.momentum = None
         for buffer, _ in norm.named_buffers():
             statistics[f"{name}.{buffer}"] = torch.zeros_like(state[f"{name}.{buffer}"])
-    n_batches = max(1, len(x) // (batch_size or max(SMALLEST_BATCH, batch_rows(x))))
+    n_batches = max(1, len(x) // max(SMALLEST_BATCH, batch_rows(x)))
     with torch.no_grad():
         for batch in range(n_batches):
             call(module, {**state, **statistics}, x[batch::n_batches])

@@ -3,7 +3,6 @@
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -111,7 +110,7 @@ def _with_known_layers(module: nn.Module, names: Sequence[str], known: dict[str,
     for name in names:
         # The layer stays where it is, so that a network may use its weight elsewhere too.
         layer: Any = module.get_submodule(name)
-        layer.forward = partial(_known, known, name)
+        layer.forward = lambda _x, name=name: known[name]
     return module
 
 
@@ -131,11 +130,6 @@ def _table(
     # A network without finite outputs has no accuracy; argmax would credit it with class 0.
     accuracy = table["accuracy"].where(table["loss"].notna() & (task == "classification"))
     return table.assign(accuracy=accuracy, chord=math.nan if squares is None else squares.sqrt().tolist())
-
-
-def _known(outputs_of: Mapping[str, Tensor], name: str, _x: Tensor) -> Tensor:
-    """Stands for the forward pass of a linear layer whose output is known already."""
-    return outputs_of[name]
 
 
 def _linear(state: Mapping[str, Tensor], name: str, x: Float[Tensor, "n d"]) -> Float[Tensor, "n m"]:

@@ -47,7 +47,6 @@ def with_goal_statistics(
     module: nn.Module,
     states: Sequence[Mapping[str, Tensor]],
     x: Float[Tensor, "t d"] | Inputs,
-    batch_size: int | None = None,
     foldable: bool = False,
 ) -> tuple[nn.Module, list[dict[str, Tensor]]]:
     """A network that rescales the outputs of its hidden linear maps and convolutions, and its states for some ends.
@@ -90,11 +89,11 @@ def with_goal_statistics(
         rescaled_layer = rescaling.get_submodule(name)
         rescaled_layer.add_module("rescaled", norm)
         rescaled_layer.register_forward_hook(_rescale)
-    return rescaling, [_with_goals(rescaling, names, state, x, batch_size) for state in states]
+    return rescaling, [_with_goals(rescaling, names, state, x) for state in states]
 
 
 def _with_goals(
-    rescaling: nn.Module, names: Sequence[str], state: Mapping[str, Tensor], x: Tensor | Inputs, batch_size: int | None
+    rescaling: nn.Module, names: Sequence[str], state: Mapping[str, Tensor], x: Tensor | Inputs
 ) -> dict[str, Tensor]:
     """An end's state with the entries of the norms behind its layers, as they are measured there."""
     norms = {
@@ -106,7 +105,7 @@ def _with_goals(
     for part in measuring.modules():
         if isinstance(part, _Rescaled):
             part.measuring = True
-    measured = running_statistics(measuring, {**state, **norms}, x, batch_size)
+    measured = running_statistics(measuring, {**state, **norms}, x)
     for name in names:
         prefix = f"{name}.rescaled."
         norms[prefix + "weight"] = (measured[prefix + "running_var"] + EPSILON).sqrt()

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from symlab.symmetries.index_sets import Unsupported
-from symlab.symmetries.rules.recorder import Labels, Recorder, Sizes, combine, input_of, rule, several
+from symlab.symmetries.rules.recorder import Labels, Recorder, Sizes, combine, input_of, per_dimension, rule
 from symlab.symmetries.rules.reductions import per_channel
 from symlab.symmetries.values import ONE, Value, fix_dim, fixed_dim, view
 
@@ -112,10 +112,11 @@ def convolution(recorder: Recorder, arguments: dict[str, Any], shapes: list[Size
     where = [f"pixel{n}" for n in range(n_space)]
     space = x.dims[n_batch + 1 :]
     # Strides and padding may move the pixels even where their number stays.
-    still = zip(_each(arguments, "stride", 1, n_space), _each(arguments, "padding", 0, n_space), strict=True)
+    strides = per_dimension(arguments, "stride", 1, n_space)
+    paddings = per_dimension(arguments, "padding", 0, n_space)
     kept = [
         k.size == 1 and dim.size == size and stride == 1 and padding in (0, "same", "valid")
-        for k, dim, size, (stride, padding) in zip(kernel, space, sizes[n_batch + 1 :], still, strict=True)
+        for k, dim, size, stride, padding in zip(kernel, space, sizes[n_batch + 1 :], strides, paddings, strict=True)
     ]
     for dim, same_pixels in zip(space, kept, strict=True):
         if not same_pixels:
@@ -146,12 +147,6 @@ def convolution(recorder: Recorder, arguments: dict[str, Any], shapes: list[Size
     result = Value((*result.dims[: n_batch + 1], *dims))
     bias = arguments.get("bias")
     return result if bias is None else per_channel(recorder, result, n_batch, [bias])
-
-
-def _each(arguments: dict[str, Any], name: str, default: Any, count: int) -> list[Any]:
-    """An argument for each dimension of space; one alone is that of all."""
-    given = list(several(arguments.get(name, default)))
-    return given * count if len(given) == 1 else given
 
 
 @rule("scaled_dot_product_attention")

@@ -174,7 +174,7 @@ def pixel_shuffle(recorder: Recorder, arguments: dict[str, Any], shapes: list[Si
         x = view(x, [*batch, sizes[-3], inner, height, width])
         fix_dim(x.dims[-3])
         x = Value((*x.dims[:-3], *x.dims[-2:]))
-    spaced = windows(recorder, x, 2, (*batch, x.dims[-3].size, *sizes[-2:]))
+    spaced = windows(x, 2, (*batch, x.dims[-3].size, *sizes[-2:]))
     if inner > 1:
         return spaced
     outer = sizes[-3] // channels

@@ -212,7 +212,13 @@ def several(number: Any) -> Sequence[Any]:
     return number if isinstance(number, list | tuple) else [number]
 
 
-def windows(recorder: Recorder, value: Value, n_dims: int, sizes: Sizes, kept: Sequence[bool] | None = None) -> Value:
+def per_dimension(arguments: dict[str, Any], name: str, default: Any, count: int) -> list[Any]:
+    """An argument for each dimension of space; one alone is that of all."""
+    given = list(several(arguments.get(name) or default))
+    return given * count if len(given) == 1 else given
+
+
+def windows(value: Value, n_dims: int, sizes: Sizes, kept: Sequence[bool] | None = None) -> Value:
     """The value with its last dimensions fixed and of other sizes, except those that are ``kept``."""
     first = len(value.dims) - n_dims
     dims = list(value.dims)

@@ -17,9 +17,9 @@ from symlab.symmetries.rules.recorder import (
     elementwise,
     fixed_along,
     input_of,
+    per_dimension,
     reduced_axes,
     rule,
-    several,
     windows,
 )
 from symlab.symmetries.values import ONE, Dim, Value, bound_set, cut_dim, fix_dim, fixed_dim, view
@@ -149,7 +149,7 @@ def pointing_at(dim: Dim) -> Positions | None:
 def _pool(n_dims: int) -> Rule:
     def pool(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value | list[Value]:
         x = input_of(arguments)
-        result = windows(recorder, x, n_dims, shapes[0], kept=_windows_of_one(arguments, x, n_dims, shapes[0]))
+        result = windows(x, n_dims, shapes[0], kept=_windows_of_one(arguments, x, n_dims, shapes[0]))
         return result if len(shapes) == 1 else [result] * len(shapes)
 
     return pool
@@ -160,13 +160,12 @@ def _windows_of_one(arguments: dict[str, Any], x: Value, n_dims: int, sizes: Siz
     same_sizes = [dim.size == size for dim, size in zip(x.dims[-n_dims:], sizes[-n_dims:], strict=True)]
     if "kernel_size" not in arguments:
         return [same and "output_size" in arguments for same in same_sizes]
-
-    def each(name: str, default: Any) -> list[int]:
-        given = list(several(arguments.get(name) or default))
-        return given * n_dims if len(given) == 1 else given
-
-    kernel = each("kernel_size", 1)
-    windows = zip(kernel, each("stride", kernel), each("padding", 0), same_sizes, strict=True)
+    kernel = per_dimension(arguments, "kernel_size", 1, n_dims)
+    strides, paddings = (
+        per_dimension(arguments, "stride", kernel, n_dims),
+        per_dimension(arguments, "padding", 0, n_dims),
+    )
+    windows = zip(kernel, strides, paddings, same_sizes, strict=True)
     return [size == stride == 1 and padding == 0 and same for size, stride, padding, same in windows]
 
 
