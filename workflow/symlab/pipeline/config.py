@@ -26,7 +26,6 @@ from symlab.schemes import SCHEMES
 from symlab.settings import Amount, Positive, Settings
 from symlab.training.settings import Recipe
 
-Config = dict[str, Any]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=60)]
 Block = dict[str, Any]
 SWEEP = ("sweep",)

@@ -64,13 +64,10 @@ def code_of(*modules: str) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def digest_of_code(*modules: str) -> str:
-    """One digest (8 hex digits) of what ``code_of`` gives."""
-    return hashlib.sha256(repr(code_of(*modules)).encode()).hexdigest()[:8]
-
-
 def digest_of_figure_code(script: str, module: str, modules: Mapping[str, str]) -> str:
-    """One digest of what draws a figure and tells what is seen: its file, and those of other figures' claims it names.
+    """One digest (8 hex digits) of what draws a figure and tells what is seen.
+
+    That is its file, and those of other figures' claims that it names.
 
     Args:
         modules: each figure's file, by its id.
@@ -79,7 +76,7 @@ def digest_of_figure_code(script: str, module: str, modules: Mapping[str, str]) 
     texts = [each.value for each in ast.walk(_parse(file)) if isinstance(each, ast.Constant)] if file else []
     claims = [text for text in texts if isinstance(text, str) and re.fullmatch(r"[a-z]+-[\w.]+-[\w-]+", text)]
     named = {other for claim in claims for figure, other in modules.items() if claim.startswith(f"{figure}-")}
-    return digest_of_code(script, module, *sorted(named))
+    return hashlib.sha256(repr(code_of(script, module, *sorted(named))).encode()).hexdigest()[:8]
 
 
 def digest_of_files(paths: Iterable[Path]) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from symlab.artifacts import read_table
 from symlab.errors import UserError
@@ -106,7 +107,7 @@ def findings_table() -> Iterator[str]:
         link = f"[{paper.short}](docs/explanation/papers/{paper.slug}.md), [{paper.where}]({paper.link})"
         found = tell_largest(replace(paper, headline=paper.headline[:2]), kept)
         yield f"| **{paper.heading}.** {link} | {escape(found)} |"
-    demo = json.loads((REFERENCE / "demo" / "provenance.json").read_text())
+    demo = _provenance("demo")
     yield ""
     yield f"`make demo`, {demo['date']}: {demo['wall_time'].partition(' (')[0]}, {demo['machine']}."
 
@@ -202,9 +203,7 @@ def kept_figures(run: Path) -> dict[Path, tuple[str, str]]:
 def headline(paper: Paper, run: str) -> Iterator[str]:
     """What the paper says and what was found, in ``run`` if none is named, for those who know nothing of it."""
     runs = [each for each in (paper.largest, run) if each]
-    told = "; ".join(
-        f"{each}, {json.loads((REFERENCE / each / 'provenance.json').read_text())['date']}" for each in runs
-    )
+    told = "; ".join(f"{each}, {_provenance(each)['date']}" for each in runs)
     yield f"> **{paper.heading}.** {tell_largest(paper, kept_runs(REFERENCE), run)} *({told})*"
 
 
@@ -214,7 +213,7 @@ def run_table() -> Iterator[str]:
     yield "| Run | Papers | Date | Time | Findings |"
     yield "|---|---|---|---|---|"
     for name, claims in kept_runs(REFERENCE).items():
-        kept = json.loads((REFERENCE / name / "provenance.json").read_text())
+        kept = _provenance(name)
         papers = dict.fromkeys(short[claim.paper] for claim in claims if claim.verdict != NOT_RUN)
         counts = describe_counts(count_findings(claims) | {NOT_RUN: 0}, all_of_them=False)
         link = f'<a href="{name}/report.html">{name}</a>'
@@ -237,10 +236,11 @@ def found_sentences(paper: Paper, run: str) -> Iterator[str]:
 def verdict_table(paper: Paper, run: str) -> Iterator[str]:
     """Counts; a row a claim that failed or is undecided; the others, folded; what was not run."""
     claims = _claims_of(paper, run)
-    command = json.loads((REFERENCE / run / "provenance.json").read_text())["command"]
+    kept = _provenance(run)
     others = [claim for claim in claims if claim.kind != FINDING and claim.verdict != NOT_RUN]
     held = sum(claim.verdict == HELD for claim in others)
-    yield f"`{command}`, {_provenance(run)}. Scale: {_scales(claims)}."
+    made = f"{kept['date']}: {kept['wall_time']}, {kept['machine']}"
+    yield f"`{kept['command']}`, {made}. Scale: {_scales(claims)}."
     told = [
         f"{name}: {describe_counts(counts, all_of_them=False)}"
         for owner, name in OWNERS.items()
@@ -294,9 +294,8 @@ def _claims_of(paper: Paper, run: str) -> list[Judged]:
     return sorted(claims, key=lambda claim: order[claim.claim])
 
 
-def _provenance(run: str) -> str:
-    kept = json.loads((REFERENCE / run / "provenance.json").read_text())
-    return f"{kept['date']}: {kept['wall_time']}, {kept['machine']}"
+def _provenance(run: str) -> dict[str, Any]:
+    return json.loads((REFERENCE / run / "provenance.json").read_text())
 
 
 def _scales(claims: Sequence[Judged]) -> str:

@@ -23,7 +23,7 @@ from symlab.pipeline.registry import EXPERIMENTS, MEASURES, maker_of, switches
 from symlab.plotting.settings import Style
 from symlab.schemes import SCHEMES
 from symlab.settings import Settings, kinds_by_name
-from symlab.study.card import Paper, drawings_of
+from symlab.study.card import drawings_of
 from symlab.training.settings import Recipe
 
 KINDS_OF_NUMBERS = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
@@ -61,13 +61,9 @@ def figure_table(presets: Path, reference: Path) -> Iterator[str]:
             needs = ", ".join(f"`{key}`" for key in keys) or "`variants` alone"
             minutes = _minutes(keys, stages) if "the demo" in drawn.get(figure.id, []) else ""
             by = ", ".join(dict.fromkeys(drawn.get(figure.id, ["no preset"])))
+            shown = escape(drawings_of(figure.module)[figure.id].title)
             file = figure.module.removeprefix("symlab.papers.").replace(".", "/") + ".py"
-            yield f"| `{figure.id}` | `{file}` | {escape(_title(paper, figure.id))} | {needs} | {minutes} | {by} |"
-
-
-def _title(paper: Paper, figure: str) -> str:
-    module = next(each.module for each in paper.figures if each.id == figure)
-    return drawings_of(module)[figure].title
+            yield f"| `{figure.id}` | `{file}` | {shown} | {needs} | {minutes} | {by} |"
 
 
 def _minutes(keys: Sequence[str], stages: dict[str, Any]) -> str:

@@ -170,7 +170,7 @@ def _view_paper(
         "missed": {
             name: missed
             for kind, name in ((FINDING, "Failed, of the paper's own claims"), (THEOREM, "Failed theorem"))
-            if (missed := [view for view in views if view["missed"] and _is_own(view["claim"], kind)])
+            if (missed := [v for v in views if v["missed"] and (v["claim"].owner, v["claim"].kind) == ("paper", kind)])
         },
         "counts": {name: counts for name, counts in _count_by_owner(claims).items() if set(counts) - {NOT_RUN}},
         "others": ", ".join(f"{n} {word}" for word, n in others.items() if n),
@@ -192,10 +192,6 @@ def _gather_missed(sections: Sequence[View]) -> dict[str, list[View]]:
     groups = {name: [view for view in findings if view["claim"].owner == owner] for owner, name in OF_OWNERS.items()}
     groups["that a paper calls a theorem"] = theorems
     return {name: views for name, views in groups.items() if views}
-
-
-def _is_own(claim: Judged, kind: str) -> bool:
-    return (claim.owner, claim.kind) == ("paper", kind)
 
 
 def _tell_headline(

@@ -196,7 +196,7 @@ class Cases:
         for each, other in self.beside(base):
             same = replace(other, values=other.values.reindex(each.values.index))
             if not same.mean > 0:
-                found.append(self._undefined(each, same))
+                found.append(self._measured(np.nan, None, each, same))
                 continue
             share = each.mean / same.mean
             # To first order, the ratio's error is that of the mean of these.
@@ -214,13 +214,9 @@ class Cases:
             found.append(replace(measured, open="; ".join(dict.fromkeys(each.open for each in both if each.open))))
         return found
 
-    def _measured(self, value: float, error: float | None, each: Values, base: Values | None = None) -> Measurement:
+    def _measured(self, value: float, error: float | None, each: Values, base: Values) -> Measurement:
         case, told, unit = self._texts(each, base)
-        why = each.open or (base.open if base else "")
-        return Measurement(value, len(each.array), None, case, told, error, unit, why)
-
-    def _undefined(self, each: Values, base: Values | None = None) -> Measurement:
-        return self._measured(np.nan, None, each, base)
+        return Measurement(value, len(each.array), None, case, told, error, unit, each.open or base.open)
 
     def _texts(self, each: Values, base: Values | None = None) -> tuple[Case, str, str]:
         told = each.told if base is None else f"{each.mean:.3g} against {base.mean:.3g}"

@@ -65,8 +65,8 @@ def run_experiment(
         if chains.setdefault(root, len(chains)) % every != first:
             continue
         spec = spec_of_point(experiment, grids[grid], point, job)
-        earlier = grids[grid].follows(point)
-        before = {} if not _chained(grids[grid]) else {"before": found.get(json.dumps([grid, earlier]))}
+        chained = type(grids[grid]).follows is not PointSettings.follows
+        before = {"before": found.get(json.dumps([grid, grids[grid].follows(point)]))} if chained else {}
         made, result = keep_point(job, point, spec, partial(compute, grids[grid], **before))
         found[json.dumps([grid, point])] = result
         results.append(Result(grid, grids[grid], point, result))
@@ -84,10 +84,6 @@ def spec_of_point(experiment: Experiment, settings: PointSettings, point: Point,
     earlier = settings.follows(point)
     before = {} if earlier is None else {"before": spec_of_point(experiment, settings, earlier, job)}
     return {"study": job.study, **point, **data, **before, "settings": common}
-
-
-def _chained(settings: PointSettings) -> bool:
-    return type(settings).follows is not PointSettings.follows
 
 
 def _root(settings: PointSettings, point: Point) -> Point:
