@@ -110,9 +110,8 @@ def code_of_training(wildcards):
 
 def code_of_points(experiment, wildcards):
     """What computes a point and what its settings choose by name; points that other code has computed are not used."""
-    chosen = STUDIES[wildcards.study].settings[experiment.key]
-    chosen = chosen if isinstance(chosen, list) else [chosen]
-    return code_of(experiment.compute, *(each for one in chosen for each in one.modules()))
+    grids = STUDIES[wildcards.study].grids(experiment)
+    return code_of(experiment.compute, *(module for grid in grids for module in grid.modules()))
 
 
 def inputs_of(measure, wildcards):

@@ -86,9 +86,7 @@ def _add_align(align: argparse.ArgumentParser) -> None:
         "--untrained", metavar="FILE", help="file or folder: weights of that network (default: as --model builds it)"
     )
     path = align.add_argument_group("the line from A to B")
-    path.add_argument(
-        "--lambdas", type=int, default=25, metavar="N", help="points on the line, an odd number (default: %(default)s)"
-    )
+    _add_number(path, "--lambdas", 25, "N", "points on the line, an odd number")
     path.add_argument(
         "--repair",
         action="store_true",
@@ -140,16 +138,8 @@ def _add_merge(merge: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="weights that all were trained from: what they have learned since is averaged, and added to it",
     )
-    average.add_argument(
-        "--scale", type=float, default=1.0, metavar="X", help="of what is added to the base (default: %(default)s)"
-    )
-    average.add_argument(
-        "--density",
-        type=float,
-        default=0.2,
-        metavar="SHARE",
-        help="of the entries that ties keeps of each (default: %(default)s)",
-    )
+    _add_number(average, "--scale", 1.0, "X", "of what is added to the base")
+    _add_number(average, "--density", 0.2, "SHARE", "of the entries that ties keeps of each")
     average.add_argument(
         "--until",
         metavar="LAYER",
@@ -216,21 +206,11 @@ def _add_trace(trace: argparse.ArgumentParser) -> None:
 def _add_escape(escape: argparse.ArgumentParser) -> None:
     add_model(escape)
     forecast = escape.add_argument_group("the forecast")
-    forecast.add_argument("--lr", type=float, default=0.1, metavar="RATE", help="of SGD (default: %(default)s)")
-    forecast.add_argument(
-        "--power", type=float, default=0.0, metavar="P", help="the rate is lr / |theta|^P (default: %(default)s)"
-    )
-    forecast.add_argument("--momentum", type=float, default=0.0, metavar="M", help="of SGD (default: %(default)s)")
-    forecast.add_argument(
-        "--drop",
-        type=float,
-        default=0.01,
-        metavar="SHARE",
-        help="of the loss at the origin, at which the network has left (default: %(default)s)",
-    )
-    forecast.add_argument(
-        "--gradients", type=int, default=5000, metavar="N", help="compute at most N (default: %(default)s)"
-    )
+    _add_number(forecast, "--lr", 0.1, "RATE", "of SGD")
+    _add_number(forecast, "--power", 0.0, "P", "the rate is lr / |theta|^P")
+    _add_number(forecast, "--momentum", 0.0, "M", "of SGD")
+    _add_number(forecast, "--drop", 0.01, "SHARE", "of the loss at the origin, at which the network has left")
+    _add_number(forecast, "--gradients", 5000, "N", "compute at most N")
 
 
 def _add_mirrors(mirrors: argparse.ArgumentParser) -> None:
@@ -240,17 +220,9 @@ def _add_mirrors(mirrors: argparse.ArgumentParser) -> None:
     training.add_argument("--lr", type=float, required=True, metavar="X", help="rate of SGD")
     training.add_argument("--weight-decay", type=float, default=0.0, metavar="X", help="as torch.optim.SGD has it")
     training.add_argument("--momentum", type=float, default=0.0, metavar="X", help="of SGD (default: none)")
-    training.add_argument("--batch", type=int, default=64, metavar="N", help="samples of a step (default: %(default)s)")
-    mirrors.add_argument(
-        "--pairs",
-        type=int,
-        default=3,
-        metavar="N",
-        help="pairs of each group, and neurons of each sign (default: %(default)s)",
-    )
-    mirrors.add_argument(
-        "--steps", type=int, default=300, metavar="N", help="most batches of an exponent (default: %(default)s)"
-    )
+    _add_number(training, "--batch", 64, "N", "samples of a step")
+    _add_number(mirrors, "--pairs", 3, "N", "pairs of each group, and neurons of each sign")
+    _add_number(mirrors, "--steps", 300, "N", "most batches of an exponent")
     _add_overwrite(mirrors)
 
 
@@ -318,6 +290,13 @@ def add_computing(command: argparse.ArgumentParser) -> None:
     computing.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU if torch sees one (default)"
     )
+
+
+def _add_number(
+    group: argparse.ArgumentParser | argparse._ArgumentGroup, name: str, default: float, metavar: str, text: str
+) -> None:
+    text = f"{text} (default: %(default)s)"
+    group.add_argument(name, type=type(default), default=default, metavar=metavar, help=text)
 
 
 def _add_overwrite(command: argparse.ArgumentParser) -> None:

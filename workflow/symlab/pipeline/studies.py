@@ -153,8 +153,7 @@ class Study:
         """At which scale the study runs, as a phrase; experiments that count the same give one range."""
         counts: dict[str, list[int]] = {}
         for experiment in self.experiments():
-            chosen = self.settings[experiment.key]
-            for each in chosen if isinstance(chosen, list) else [chosen]:
+            for each in self.grids(experiment):
                 for what, number in each.scale().items():
                     counts.setdefault(what, []).append(number)
         ranges = [
