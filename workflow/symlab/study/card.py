@@ -72,7 +72,8 @@ class Drawing:
     """Tables by file name (all that the study has) and a style in, a matplotlib figure out."""
     seen: Sentence | str | None = None
     """What the picture shows, with values that claims measure in the same tables. In a plain text {names} stand for
-    values of the figure's own claims: under permutation-3 {peak} for all of permutation-3-peak, {peak(M=4)} for one."""
+    values of the figure's own claims: under permutation-3 {peak} for all of permutation-3-peak, {peak(M=4)} for one.
+    Another figure's claim is named in full: {permutation-4-rise}."""
     differs: str = ""
     """How the picture differs from the paper's, in what is drawn or in its scale; empty where it does not."""
     id: str = ""
@@ -80,16 +81,26 @@ class Drawing:
     @property
     def sentence(self) -> Sentence | None:
         """``seen``, with the claims that its names stand for."""
-        if not isinstance(self.seen, str):
-            return self.seen
-        values: dict[str, At] = {}
+        return sentence_of(self.id, self.seen) if isinstance(self.seen, str) else self.seen
 
-        def place(found: re.Match[str]) -> str:
-            name = f"_{len(values)}"
-            values[name] = at(f"{self.id}-{found[1]}", **_key(found[2] or ""))
-            return "{" + name
 
-        return Sentence(re.sub(r"(?<!\{)\{([^{}(:]+)(?:\(([^)]*)\))?(?=[:}])", place, self.seen), values)
+def sentence_of(figure: str, text: str, otherwise: str = "") -> Sentence:
+    """A sentence whose {names} are claims of a figure, as in ``Drawing.seen``.
+
+    With a paper's prefix in the figure's place they begin with the figure's number: {3-peak}.
+    """
+    values: dict[str, At] = {}
+
+    def place(found: re.Match[str]) -> str:
+        whole = found[1].startswith(f"{figure.split('-')[0]}-")
+        named = at(found[1] if whole else f"{figure}-{found[1]}", **_key(found[2] or ""))
+        name = next((name for name, each in values.items() if each == named), f"_{len(values)}")
+        values[name] = named
+        return "{" + name
+
+    names = r"(?<!\{)\{([^{}(:]+)(?:\(([^)]*)\))?(?=[:}])"
+    text, otherwise = (re.sub(names, place, each) for each in (text, otherwise))
+    return Sentence(text, values, otherwise)
 
 
 def _key(text: str) -> dict[str, Any]:

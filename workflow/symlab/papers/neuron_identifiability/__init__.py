@@ -11,7 +11,7 @@ from symlab.papers.neuron_identifiability import settings
 from symlab.papers.neuron_identifiability.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
 from symlab.settings import Settings
 from symlab.study.card import Figure, Paper
-from symlab.study.experiment import Experiment
+from symlab.study.experiment import Experiment, PointSettings
 
 _ROOM = "symlab.papers.neuron_identifiability"
 
@@ -22,6 +22,10 @@ def _figures(numbers: str, file: str, *tables: str) -> list[Figure]:
 
 def _measure(name: str, key: str, settings: type[Settings], function: str, *tables: str, **more: Any) -> Measure:
     return Measure(name, key, settings, f"{_ROOM}.{function}", tables, gpu=True, chain=True, **more)
+
+
+def _experiment(key: str, settings: type[PointSettings], function: str, table: str, **more: Any) -> Experiment:
+    return Experiment(key, settings, f"{_ROOM}.{function}", (table,), **more)
 
 
 _OF_THEOREMS = ("gram_deviation.csv", "sensitivity.csv", "network_gaps.csv", "tail_energy.csv")
@@ -50,8 +54,7 @@ NEURON_IDENTIFIABILITY = Paper(
         *_figures("8 9", "fig_03_08_09_sigma_F", "matching.csv"),
         *_figures("10", "fig_10_fractions", "matching.csv"),
         *_figures("11", "fig_11_centre_gaps", "centre_gaps.csv"),
-        *_figures("12", "fig_12_13_swap_boxes", "swap_costs.parquet"),
-        *_figures("13", "fig_12_13_swap_boxes", "swap_costs.parquet"),
+        *_figures("12 13", "fig_12_13_swap_boxes", "swap_costs.parquet"),
         *_figures("15", "fig_05_15_16_swap_maps", "ridge_swap_costs.parquet"),
         *_figures("16", "fig_05_15_16_swap_maps", "swap_costs.parquet"),
         *_figures("20", "fig_20_transformers", "curves.csv"),
@@ -84,20 +87,13 @@ NEURON_IDENTIFIABILITY = Paper(
         ),
     ),
     experiments=(
-        Experiment(
-            "coherence",
-            settings.CoherenceStudents,
-            f"{_ROOM}.coherence:train_coherence_students",
-            ("coherence_barriers.csv",),
+        _experiment(
+            "coherence", settings.CoherenceStudents, "coherence:train_coherence_students", "coherence_barriers.csv"
         ),
-        Experiment(
-            "centre_gaps",
-            settings.CentreGaps,
-            f"{_ROOM}.centre_gaps:draw_centre_gaps",
-            ("centre_gaps.csv",),
-            datasets=True,
+        _experiment(
+            "centre_gaps", settings.CentreGaps, "centre_gaps:draw_centre_gaps", "centre_gaps.csv", datasets=True
         ),
-        Experiment("hardness", settings.Hardness, f"{_ROOM}.hardness:draw_features", ("hardness.csv",)),
+        _experiment("hardness", settings.Hardness, "hardness:draw_features", "hardness.csv"),
     ),
     tables=(
         Table("trade_off.csv", f"{_ROOM}.tables:tabulate_trade_off", ("matching.csv", "history.csv")),

@@ -3,30 +3,27 @@
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.masks import STANDARD, w_asymmetric
 from symlab.papers.neuron_identifiability.variants import telling_variants
 from symlab.plotting.style import Axes, Figure, Style, line_entry, mark_entry, palette
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables
 from symlab.study.facets import facets, labelled
-from symlab.study.tables import need, where
+from symlab.study.tables import need, some, where
 
 DRAWN = 8
 """Neurons in each panel; more would hide each other."""
 
 
 def functions_on_a_plane(tables: Tables, style: Style) -> Figure:
-    kinds = _kinds(tables)
-    if not kinds:
-        raise UserError(
-            f"{where(need(tables, 'neurons.csv'))}.variants has neither standard nor W-asymmetric networks with "
-            "sigma_F 0 or at least 1; add some."
-        )
-    radius = float(np.median(np.concatenate([_norms(rows) for _, rows in kinds])))
-    reach = 1.15 * max(
-        float(np.abs(_points(rows[rows["neuron"] < DRAWN], name)).max()) for _, rows in kinds for name in "av"
+    table = need(tables, "neurons.csv")
+    rows = some(
+        _kinds(table),
+        f"{where(table)}.variants has neither standard nor W-asymmetric networks with sigma_F 0 or at least 1; add "
+        "some.",
     )
+    radius, shown = float(np.median(_norms(rows))), rows[rows["neuron"] < DRAWN]
+    reach = 1.15 * float(np.abs([_points(shown, name) for name in "av"]).max())
     color = palette(style)[3]
 
     def draw(axis: Axes, rows: pd.DataFrame) -> None:
@@ -43,30 +40,28 @@ def functions_on_a_plane(tables: Tables, style: Style) -> Figure:
         mark_entry("in run B", "^"),
     ]
     return facets(
-        pd.concat(rows.assign(kind=name) for name, rows in kinds), "", "", {}, column="kind", more=draw, height=2.7,
+        rows, "", "", {}, column="kind", more=draw, width=0.6 + 2.1 * rows["kind"].nunique(), height=2.7,
         axes=labelled("1st direction", "2nd direction", aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach)),
-        width=0.6 + 2.1 * len(kinds), entries=entries,
-        note="layer 1 of two networks with the same masks, on the plane of the inputs",
+        entries=entries, note="layer 1 of two networks with the same masks, on the plane of the inputs",
     )  # fmt: skip
 
 
-def _kinds(tables: Tables) -> list[tuple[str, pd.DataFrame]]:
-    """Two networks of each of the paper's columns under its title; those that the study has."""
-    table = need(tables, "neurons.csv")
+def _kinds(table: pd.DataFrame) -> pd.DataFrame:
+    """Two networks of each of the paper's columns, with its title as ``kind``; those that the study has."""
     variants = telling_variants(table)
     variants = variants[(variants["dataset"] == table["dataset"].iloc[0]) & (variants["activation"] != "sigma")]
-    kinds = []
-    masked = w_asymmetric(variants)
+    masked, sigma_F = w_asymmetric(variants), variants["sigma_F"]
     columns = {
         "no symmetry broken": STANDARD(variants),
-        "masks alone": masked & (variants["sigma_F"] == 0),
-        "masks and fixed weights": masked & (variants["sigma_F"] >= 1),
+        "masks alone": masked & (sigma_F == 0),
+        "masks and fixed weights": masked & (sigma_F >= 1),
     }
+    kinds = []
     for also, which in columns.items():
-        for variant, row in variants[which].head(1).iterrows():
+        for variant, label in variants.loc[which, "label"].head(1).items():
             rows = table[(table["variant"] == variant) & (table["mask_seed"] == table["mask_seed"].min())]
-            kinds.append((f"{row['label']}\n{also}", rows[rows["seed"].isin(sorted(rows["seed"].unique())[:2])]))
-    return kinds
+            kinds.append(rows[rows["seed"].rank(method="dense") <= 2].assign(kind=f"{label}\n{also}"))
+    return pd.concat(kinds) if kinds else table.head(0)
 
 
 def _points(rows: pd.DataFrame, name: str) -> np.ndarray:
@@ -101,13 +96,11 @@ def _draw_neuron(axis: Axes, rows: pd.DataFrame, radius: float, color: tuple[flo
 FIGURES = {
     "identifiability-2": Drawing(
         "What neurons can compute, and what two runs learned",
-        """\
-The first-layer functions of the same eight neurons in two networks that share masks and fixed weights, on the plane of
-the inputs' two leading principal directions, study `{study}`. An ellipse is all that a neuron computes with trainable
-weights of a given norm, around the fixed centre vᵢ = Uᵀfᵢ; marks are what it learned in run A and run B, joined by a
-line. One neuron is in colour, seven others in grey; all panels have one
-scale.
-""",
+        "The first-layer functions of the same eight neurons in two networks that share masks and fixed weights, on "
+        "the plane of the inputs' two leading principal directions, study `{study}`. An ellipse is all that a neuron "
+        "computes with trainable weights of a given norm, around the fixed centre vᵢ = Uᵀfᵢ; marks are what it "
+        "learned in run A and run B, joined by a line. One neuron is in colour, seven others in grey; all panels "
+        "have one scale.",
         functions_on_a_plane,
         differs="a drawing in the paper, measured here in trained networks; inputs of more than two directions are "
         "projected",

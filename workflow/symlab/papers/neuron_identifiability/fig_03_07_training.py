@@ -3,7 +3,6 @@
 import operator
 from functools import partial
 
-from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import masks, objectives
 from symlab.papers.neuron_identifiability.rows import PLACE, average_layers, pair_objectives
 from symlab.papers.neuron_identifiability.variants import (
@@ -14,52 +13,45 @@ from symlab.papers.neuron_identifiability.variants import (
     telling_variants,
 )
 from symlab.plotting import style as plot
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most, between, worst_of_each
-from symlab.study.tables import where
+from symlab.study.tables import some, where
 
 
 def against_epoch(tables: Tables, style: plot.Style) -> plot.Figure:
     matching = objectives.need_epochs(tables)
     sweep = sigma_sweep(matching)
-    rows = average_layers(label_rows(matching, sweep[sweep["sigma_F"].isin([0, smallest_large(sweep["sigma_F"])])]))
-    if rows.empty:
-        raise UserError(f"{where(matching)}.variants has neither σ_F = 0 nor a σ_F of 1 or more; add one.")
+    chosen = label_rows(matching, sweep[sweep["sigma_F"].isin([0, smallest_large(sweep["sigma_F"])])])
+    some(chosen, f"{where(matching)}.variants has neither σ_F = 0 nor a σ_F of 1 or more; add one.")
+    rows = average_layers(chosen)
     return objectives.draw_objectives(rows, "epoch", "epoch", style, column="label", width=5.2, height=1.7)
 
 
 def kinds_against_epoch(tables: Tables, style: plot.Style) -> plot.Figure:
     matching = objectives.need_epochs(tables)
     variants = telling_variants(matching)
+    order = list(dict.fromkeys(variants["label"]))
     rows = average_layers(label_rows(matching, variants))
-    order = {label: place for place, label in enumerate(variants["label"])}
-    rows = rows.sort_values("label", key=lambda labels: labels.map(order), kind="stable")
+    rows = rows.sort_values("label", key=lambda labels: labels.map(order.index), kind="stable")
     return objectives.draw_objectives(rows, "epoch", "epoch", style, column="label", height=1.5)
 
 
 FIGURES = {
     "identifiability-3c": Drawing(
         "Matching objective over training",
-        f"""\
-Matching objective against the training epoch, averaged over hidden layers, study `{{study}}`: W-asymmetric networks
-with weights fixed at 0 (σ_F = 0) and at large values (the smallest σ_F ≥ 1 of the study), as far as it has them.
-{objectives.DEFINITION}
-""",
+        "Matching objective against the training epoch, averaged over hidden layers, study `{study}`: W-asymmetric "
+        "networks with weights fixed at 0 (σ_F = 0) and at large values (the smallest σ_F ≥ 1 of the study), as far "
+        f"as it has them. {objectives.DEFINITION}",
         against_epoch,
-        Sentence(
-            "With σ_F of 1 and more the identity comes {untrained:%} of the way from random permutations to the "
-            "optimal one before any training.",
-            {"untrained": at("identifiability-3c-untrained", scheme="w_asymmetric")},
-        ),
+        "With σ_F of 1 and more the identity comes {untrained(scheme=w_asymmetric):%} of the way from random "
+        "permutations to the optimal one before any training.",
         "The paper shows MLPs and ResNets side by side; here one kind a study.",
     ),
     "identifiability-7": Drawing(
         "Matching objective by layer over training",
-        f"""\
-Matching objective against the training epoch, study `{{study}}`: a panel for each kind of network, averaged over hidden
-layers. {objectives.DEFINITION} Of several W-asymmetric and syre networks, those with
-σ_F = 0 and the smallest σ_F ≥ 1 are shown.
-""",
+        "Matching objective against the training epoch, study `{study}`: a panel for each kind of network, "
+        f"averaged over hidden layers. {objectives.DEFINITION} Of several W-asymmetric and syre networks, those with "
+        "σ_F = 0 and the smallest σ_F ≥ 1 are shown.",
         kinds_against_epoch,
         seen="On the way from random permutations to the optimal one the identity comes {apart:%} further with σ_F of "
         "1 or more than with σ_F = 0, in the worst layer and epoch.",
@@ -103,7 +95,6 @@ NO_BETTER_CLAIM = partial(
     origin="ours",
 )
 END_CLAIM = partial(objectives.CLAIM, quantity=f"{objectives.WAY}, in the worst layer")
-AT_THE_END = partial(objectives.at_worst, value="way", layerwise=True)
 ALL_ALONG = partial(objectives.at_worst, value="above", score=abs, layerwise=True, moments=objectives.late)
 CLAIMS: dict[str, Claim] = {
     "identifiability-3c-apart": _apart(layerwise=False),
@@ -135,12 +126,12 @@ CLAIMS: dict[str, Claim] = {
         bound=at_most(objectives.FAR),
         reason="The paper says so of masks with σ_F = 0 (Figs. 3a, 8, 10), of which this scheme of Table 1 differs by "
         "rows of unequal numbers alone. A sketch of those on digits had been seen.",
-        measure=partial(AT_THE_END, which=masks.SPARSE, score=objectives.LARGEST),
+        measure=partial(objectives.AT_THE_END, which=masks.SPARSE, score=objectives.LARGEST),
     ),
     "identifiability-7-syre": END_CLAIM(
         statement="In syre networks with σ_F of 1 and more the identity ends nearly optimal",
         bound=at_least(objectives.NEAR),
         reason=objectives.NEARLY_OPTIMAL,
-        measure=partial(AT_THE_END, which=masks.SYRE_FROM_1, score=objectives.SMALLEST),
+        measure=partial(objectives.AT_THE_END, which=masks.SYRE_FROM_1, score=objectives.SMALLEST),
     ),
 }

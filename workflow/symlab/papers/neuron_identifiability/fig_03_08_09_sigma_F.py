@@ -20,17 +20,6 @@ from symlab.study.claim import Case, Claim, Found, Tables, above, at_least, at_m
 from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import last_epoch, need
 
-NARROWEST = 1.6
-"""Least width of a panel in inches, so that the name of its x axis fits."""
-SEEN = (
-    "On the way from random permutations to the optimal one, by objective, the identity comes {unbroken:%} at σ_F = 0 "
-    "and {identifiable:%} at large σ_F."
-)
-SEEN_BY_LAYER = (
-    "In the worst layer the identity comes {unbroken:%} of the way from random permutations to the optimal one at "
-    "σ_F = 0, and {identifiable:%} at large σ_F."
-)
-
 
 def against_sigma_F(tables: Tables, style: plot.Style) -> plot.Figure:
     rows = average_layers(last_epoch(objectives.sweep_rows(need(tables, "matching.csv")))).assign(row="")
@@ -44,7 +33,8 @@ def layers_against_sigma_F(tables: Tables, style: plot.Style) -> plot.Figure:
     rows = last_epoch(objectives.sweep_rows(need(tables, "matching.csv")))
     lines = objectives.in_lines(objectives.sort_points(rows["point"]))
     columns = max(map(len, lines))
-    width = max(plot.PAGE, NARROWEST * columns) if columns > 2 else 2.6 * columns
+    # No panel is so narrow that the name of its x axis does not fit.
+    width = max(plot.PAGE, 1.6 * columns) if columns > 2 else 2.6 * columns
     datasets = list(rows["dataset"].unique())
 
     def panel(dataset: str, point: str) -> Panel:
@@ -62,48 +52,40 @@ def layers_against_sigma_F(tables: Tables, style: plot.Style) -> plot.Figure:
     )  # fmt: skip
 
 
+def _drawing(title: str, networks: str, panels: str = "", further: str = "") -> Drawing:
+    """A figure of averages over layers, or with panels for each layer, as a phrase says."""
+    caption = (
+        f"Matching objective of W-asymmetric {networks} after the last epoch against the scale σ_F of their fixed "
+        f"weights{panels}, study `{{study}}`. {objectives.DEFINITION}{further}"
+    )
+    if panels:
+        seen = "In the worst layer the identity comes {unbroken:%} of the way from random permutations to the optimal "
+        seen += "one at σ_F = 0, and {identifiable:%} at large σ_F."
+    else:
+        seen = "On the way from random permutations to the optimal one, by objective, the identity comes {unbroken:%} "
+        seen += "at σ_F = 0 and {identifiable:%} at large σ_F."
+    return Drawing(title, caption, layers_against_sigma_F if panels else against_sigma_F, seen, objectives.BROKEN_AXIS)
+
+
 FIGURES = {
-    "identifiability-3a": Drawing(
-        "Matching objective against σ_F",
-        f"""\
-Matching objective of W-asymmetric networks after the last epoch against the scale σ_F of their fixed weights, study
-`{{study}}`. {objectives.DEFINITION} Values are averaged over hidden layers.
-""",
-        against_sigma_F,
-        SEEN,
-        objectives.BROKEN_AXIS,
+    "identifiability-3a": _drawing(
+        "Matching objective against σ_F", "networks", further=" Values are averaged over hidden layers."
     ),
-    "identifiability-3b": Drawing(
+    "identifiability-3b": _drawing(
         "Matching objective against σ_F, ResNets",
-        f"""\
-Matching objective of W-asymmetric ResNets after the last epoch against the scale σ_F of their fixed weights, study
-`{{study}}`. {objectives.DEFINITION} Values are averaged over groups of neurons, the residual streams of block groups
-and the insides of blocks alike.
-""",
-        against_sigma_F,
-        SEEN,
-        objectives.BROKEN_AXIS,
+        "ResNets",
+        further=" Values are averaged over groups of neurons, the residual streams of block groups and the insides of "
+        "blocks alike.",
     ),
-    "identifiability-8": Drawing(
-        "Matching objective by layer against σ_F",
-        f"""\
-Matching objective of W-asymmetric networks after the last epoch against the scale σ_F of their fixed weights, one panel
-for each hidden layer, study `{{study}}`. {objectives.DEFINITION}
-""",
-        layers_against_sigma_F,
-        SEEN_BY_LAYER,
-        objectives.BROKEN_AXIS,
+    "identifiability-8": _drawing(
+        "Matching objective by layer against σ_F", "networks", ", one panel for each hidden layer"
     ),
-    "identifiability-9": Drawing(
+    "identifiability-9": _drawing(
         "Matching objective by layer, ResNets",
-        f"""\
-Matching objective of W-asymmetric ResNets after the last epoch against the scale σ_F of their fixed weights, one panel
-for each group of neurons that are permuted together, study `{{study}}`. {objectives.DEFINITION} For ResNet20 each line
-is a block group (BG): its residual stream, whose permutation all its blocks share, then the inside of each block.
-""",
-        layers_against_sigma_F,
-        SEEN_BY_LAYER,
-        objectives.BROKEN_AXIS,
+        "ResNets",
+        ", one panel for each group of neurons that are permuted together",
+        " For ResNet20 each line is a block group (BG): its residual stream, whose permutation all its blocks share, "
+        "then the inside of each block.",
     ),
 }
 
@@ -117,13 +99,13 @@ def along_sweep(tables: Tables, statistic: Callable[[pd.DataFrame], pd.Series]) 
     if not masks.w_asymmetric(matching).any():
         return ["the study has no such networks"]
     rows = pair_objectives(last_epoch(label_rows(matching, sigma_sweep(matching))), layerwise=False)
+    several = rows["dataset"].nunique() > 1
     found = []
     for dataset, part in rows.groupby("dataset", sort=False):
         curves = part.pivot(index=PAIR, columns="sigma_F", values="way")
         if curves.shape[1] >= 3:
             told = ", ".join(f"{mean:.3g} at σ_F = {sigma_F:g}" for sigma_F, mean in curves.mean().items())
-            name = str(dataset) if rows["dataset"].nunique() > 1 else ""
-            found.append(Values(Case(name, dataset=str(dataset)), statistic(curves), told))
+            found.append(Values(Case(dataset if several else "", dataset=dataset), statistic(curves), told))
     return Cases(tuple(found)).means() or ["needs 3 values of σ_F"]
 
 
@@ -139,10 +121,8 @@ def _crossing(way: pd.Series) -> float:
     past = np.flatnonzero(way.to_numpy() >= 0.5)
     if not len(past):
         return math.inf
-    at = past[0]
-    if at == 0:
-        return float(way.index[0])
-    return float(np.interp(0.5, way.iloc[at - 1 : at + 1], way.index[at - 1 : at + 1]))
+    near = way.iloc[max(past[0] - 1, 0) : past[0] + 1]
+    return float(np.interp(0.5, near, near.index))
 
 
 def largest_fall(curves: pd.DataFrame) -> pd.Series:
@@ -153,11 +133,11 @@ def largest_fall(curves: pd.DataFrame) -> pd.Series:
 
 
 def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> dict[str, Claim]:
-    """Objectives against sigma_F at the end of training (Figs. 3a, 3b, 8, 9)."""
+    """Objectives against sigma_F at the end of training (Figs. 3a, 3b, 8, 9); of averages (3a, 3b) some more."""
     where = "in the worst layer" if layerwise else "averaged over layers"
     measure = partial(objectives.at_worst, layerwise=layerwise)
     from_large = masks.apart_from_fractions(masks.of_scheme("w_asymmetric", large, math.inf))
-    return {
+    claims = {
         f"{figure}-unbroken": objectives.CLAIM(
             statement="At σ_F = 0 the identity is far from the optimal matching",
             quantity=f"{objectives.WAY}, {where}",
@@ -181,11 +161,9 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> dict[s
             measure=partial(measure, which=masks.W, value="random_share", score=objectives.LARGEST),
         ),
     }
-
-
-def claims_of_averages_against_sigma_F(figure: str, large: float) -> dict[str, Claim]:
-    """Further ones on objectives averaged over layers (Figs. 3a, 3b)."""
-    return {
+    if layerwise:
+        return claims
+    return claims | {
         f"{figure}-above-random": objectives.CLAIM(
             statement="Masks alone (σ_F = 0) make neurons a little identifiable: the identity is above random "
             "permutations",
@@ -195,9 +173,7 @@ def claims_of_averages_against_sigma_F(figure: str, large: float) -> dict[str, C
             origin="derived",
             reason="Masks make no two neurons alike on data that is not spread over all inputs alike (Theorem 4.4); "
             "the paper gives no size, so only the sign is asked for.",
-            measure=partial(
-                objectives.at_worst, layerwise=False, which=masks.W_0, value="above", score=objectives.SMALLEST
-            ),
+            measure=partial(measure, which=masks.W_0, value="above", score=objectives.SMALLEST),
         ),
         f"{figure}-transition": objectives.CLAIM(
             statement=f"Neurons become identifiable at a σ_F below {large:g}",
@@ -223,9 +199,7 @@ def claims_of_averages_against_sigma_F(figure: str, large: float) -> dict[str, C
 
 CLAIMS = {
     **claims_against_sigma_F("identifiability-3a", layerwise=False, large=1),
-    **claims_of_averages_against_sigma_F("identifiability-3a", large=1),
     **claims_against_sigma_F("identifiability-3b", layerwise=False, large=2),
-    **claims_of_averages_against_sigma_F("identifiability-3b", large=2),
     **claims_against_sigma_F("identifiability-8", layerwise=True, large=1),
     **claims_against_sigma_F("identifiability-9", layerwise=True, large=2),
 }

@@ -9,14 +9,11 @@ from symlab.papers.neuron_identifiability.rows import one_path
 from symlab.papers.neuron_identifiability.variants import by_variant, label_rows, telling_variants
 from symlab.plotting import style as plot
 from symlab.plotting.units import over_pairs
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most, below, between, minus, without_phrases
 from symlab.study.facets import facets, labelled
-from symlab.study.tables import chance, need, one_matching, where
-
-UNDER_TRAINED = 60
-"""Below this train accuracy in percent, a figure notes that its networks are under-trained."""
+from symlab.study.tables import chance, need, one_matching, some, where
 
 
 def draw_paths(tables: Tables, style: plot.Style, titles: dict[bool, str]) -> plot.Figure:
@@ -28,19 +25,17 @@ def draw_paths(tables: Tables, style: plot.Style, titles: dict[bool, str]) -> pl
         UserError: there is no accuracy on train data, or no aligned path where one is asked for.
     """
     curves = one_matching(need(tables, "curves.csv"))
+    asked = f"{where(curves)}.interpolation"
     train = curves[(curves["split"] == "train") & curves["accuracy"].notna() & curves["aligned"].isin(titles)]
-    if train.empty:
-        raise UserError(f"it needs a classification data set and train among {where(curves)}.interpolation.splits.")
+    some(train, f"it needs a classification data set and train among {asked}.splits.")
     if train["aligned"].nunique() < len(titles):
-        raise UserError(
-            f"it needs aligned paths too, so set {where(curves)}.interpolation.aligned to true and add matching."
-        )
+        raise UserError(f"it needs aligned paths too, so set {asked}.aligned to true and add matching.")
     variants = telling_variants(train)
     rows = label_rows(train.assign(percent=100 * train["accuracy"]), variants).sort_values("aligned", kind="stable")
     lowest = rows.groupby(["variant", "aligned", "lambda"])["percent"].mean().min()
     ends = rows[rows["lambda"].isin([0, 1])].groupby("variant")["percent"].mean()
     note = f"{over_pairs(rows)}; λ = 0: network A, λ = 1: network B"
-    if ends.min() < UNDER_TRAINED:
+    if ends.min() < 60:
         note += f"\nunder-trained: the networks reach {ends.min():.0f} to {ends.max():.0f} %"
     ylim = (max(0, 10 * ((lowest - 5) // 10)), 101)
     return facets(
@@ -54,37 +49,25 @@ def draw_paths(tables: Tables, style: plot.Style, titles: dict[bool, str]) -> pl
 FIGURES = {
     "identifiability-4": Drawing(
         "Train accuracy along the path",
-        """\
-Train accuracy on the straight line between two networks of a pair, study `{study}`: λ = 0 is the first network, λ = 1
-the second, in panel c with its neurons permuted to match the first (by the first of the study's matching methods, if it
-has two). The deeper a line sags, the less the two networks can be averaged. Of several W-asymmetric and syre networks,
-those with σ_F = 0 and the smallest σ_F ≥ 1 are shown. Lines are means over pairs. A pair's drop is the largest on its
-own line, wherever it lies, so that the mean of the drops is more than the dip of the mean line.
-""",
+        "Train accuracy on the straight line between two networks of a pair, study `{study}`: λ = 0 is the first "
+        "network, λ = 1 the second, in panel c with its neurons permuted to match the first (by the first of the "
+        "study's matching methods, if it has two). The deeper a line sags, the less the two networks can be "
+        "averaged. Of several W-asymmetric and syre networks, those with σ_F = 0 and the smallest σ_F ≥ 1 are shown. "
+        "Lines are means over pairs. A pair's drop is the largest on its own line, wherever it lies, so that the "
+        "mean of the drops is more than the dip of the mean line.",
         partial(draw_paths, titles={False: "a   unaligned", True: "c   aligned"}),
-        Sentence(
-            "The largest drops of train accuracy, in percentage points: unaligned {barrier}, {connected}; aligned "
-            "{aligned}.",
-            {
-                "barrier": at("identifiability-4a-barrier"),
-                "connected": at("identifiability-4a-connected"),
-                "aligned": at("identifiability-4c-aligned"),
-            },
-        ),
+        "The largest drops of train accuracy, in percentage points: unaligned {identifiability-4a-barrier}, "
+        "{identifiability-4a-connected}; aligned {identifiability-4c-aligned}.",
         "The paper leaves σ-MLPs out. Its axis begins at 0.",
     ),
     "identifiability-4b": Drawing(
         "Train accuracy along the path, ResNets (b, d)",
-        """\
-Train accuracy on the straight line between two ResNets of a pair, study `{study}`: λ = 0 is the first network, λ = 1
-the second, in panel d with its neurons permuted to match the first. A line that sags is a barrier.
-""",
+        "Train accuracy on the straight line between two ResNets of a pair, study `{study}`: λ = 0 is the first "
+        "network, λ = 1 the second, in panel d with its neurons permuted to match the first. A line that sags is a "
+        "barrier.",
         partial(draw_paths, titles={False: "b   unaligned", True: "d   aligned"}),
-        Sentence(
-            "The largest drops, as shares of what the networks have over chance: unaligned {barrier:%}, aligned "
-            "{aligned:%}.",
-            {"barrier": at("identifiability-4b-barrier"), "aligned": at("identifiability-4d-aligned")},
-        ),
+        "The largest drops, as shares of what the networks have over chance: unaligned {barrier:%}, aligned "
+        "{identifiability-4d-aligned:%}.",
     ),
 }
 
@@ -97,9 +80,8 @@ def drops(tables: Tables, which: masks.Mask, aligned: bool, column: str = "drop_
 def over_chance(tables: Tables, which: masks.Mask = masks.every_row, aligned: bool = False) -> Cases:
     """What the two networks of each pair have over chance on train data, in percentage points."""
     curves = one_path(tables["curves.csv"], "train", aligned)
-    guessed = chance(tables["curves.csv"])
     ends = curves[curves["lambda"].isin([0, 1])]
-    over = 100 * (ends["accuracy"] - (float("nan") if guessed is None else guessed))
+    over = 100 * (ends["accuracy"] - (chance(tables["curves.csv"]) or float("nan")))
     return by_variant(ends.assign(over=over), "over", which)
 
 
@@ -160,7 +142,7 @@ SHARE_CLAIM = partial(
     owner="paper",
     tables=("barriers.csv", "curves.csv"),
 )
-ALIGNED_CLAIM = partial(
+LOWERED_CLAIM = partial(
     Claim,
     quantity="largest drop of train accuracy as a fraction of the unaligned one",
     owner="paper",
@@ -230,17 +212,15 @@ CLAIMS = {
         "σ_F the paper claims connectivity only to some degree, so no bound is set there.",
         measure=partial(share_lost, which=masks.any_of(masks.STANDARD, masks.W_0), aligned=False),
     ),
-    "identifiability-4b-lowered": Claim(
+    "identifiability-4b-lowered": LOWERED_CLAIM(
         statement="Unaligned, W-asymmetric ResNets with σ_F of 2 and more have a clearly lower barrier than standard "
         "ones",
         quantity="largest drop of train accuracy as a fraction of theirs",
         bound=at_most(0.5),
-        owner="paper",
-        origin="ours",
         reason="The paper says unaligned connectivity is achieved to some degree; without a size stated, that is read "
         "as at least half of the standard barrier being gone.",
-        tables=("barriers.csv",),
         measure=partial(drop_over_baseline, which=masks.W_FROM_2, baseline=masks.STANDARD),
+        also=(),
     ),
     "identifiability-4d-aligned": SHARE_CLAIM(
         statement="Aligned, two ResNets can be averaged: standard ones, with σ_F of 0 or of 2 and more, and syre ones",
@@ -259,14 +239,14 @@ CLAIMS = {
         reason="As for MLPs in Fig. 4c.",
         also=("identifiability-4b",),
     ),
-    "identifiability-4d-lowered": ALIGNED_CLAIM(
+    "identifiability-4d-lowered": LOWERED_CLAIM(
         statement="Alignment lowers the barrier of standard ResNets and of those with σ_F = 0",
         bound=at_most(0.5),
         reason="The paper says alignment reduces both barriers similarly well, from high to reasonably low; half is "
         "the least that high and low differ by.",
         measure=partial(drop_left_by_alignment, which=masks.any_of(masks.STANDARD, masks.W_0)),
     ),
-    "identifiability-4d-syre": ALIGNED_CLAIM(
+    "identifiability-4d-syre": LOWERED_CLAIM(
         statement="Alignment lowers the barrier of syre ResNets, whose symmetries are broken",
         bound=below(1),
         reason="The paper finds, to its surprise, that alignment reduces this barrier; no size is stated, so only the "

@@ -6,18 +6,17 @@ from itertools import pairwise
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
-from symlab.papers.neuron_identifiability.masks import W_0, W_1, every_row
+from symlab.papers.neuron_identifiability.masks import W_0, W_1
 from symlab.papers.neuron_identifiability.rows import BLOCK, first_block, one_path
 from symlab.papers.neuron_identifiability.variants import by_variant, sigma_regimes
 from symlab.plotting.style import Figure, Style
-from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Claim, Found, Tables, above, at_most, minus, without_phrases, worst_of_each
-from symlab.study.tables import need, where
+from symlab.study.card import Drawing
+from symlab.study.claim import Case, Claim, Found, Tables, above, at_most, minus, without_phrases, worst_of_each
+from symlab.study.tables import where
 
 
 def maps_by_k(tables: Tables, style: Style, estimator: str) -> Figure:
     """m x m heat maps of the first layer of the first network, a row (with a colour scale) a sigma_F, a column a k."""
-    need(tables, estimator)
     table = swap_panels.need_k(swap_costs.reported(tables, estimator))
     sweep, scales = sigma_regimes(table)
     first = table[(table["layer"] == 1) & table["variant"].isin(sweep.index)]
@@ -60,52 +59,40 @@ def maps_by_layer(tables: Tables, style: Style) -> Figure:
         raise UserError(
             f"{where(costs['Mahalanobis'])}.variants has no network whose swaps have a cost; add a W-asymmetric one."
         )
-    return swap_panels.draw_maps(maps, style, "one network of each kind", swap_panels.LINEAR_OF_ALL)
+    return swap_panels.draw_maps(maps, style, "one network of each kind", linear=0.01)
 
 
-SEEN = (
-    "At σ_F = 0 {near-zero:%} of the swaps cost less than a tenth of the median at σ_F = 1; there the share of swaps "
-    "below a tenth of their own median falls by {cheap-swaps:%} from k = 2 to 32, to {diagonal:%}."
-)
-CAPTION = """\
-Cost Δ of swapping each two neurons of the first layer of one W-asymmetric network, study `{study}`: a row for each σ_F,
-a column for each intrinsic dimension k of the Gaussian mixture. Shown is sign(Δ)·√|Δ|, in units of weight norm: blue
-swaps cost weight norm, white ones are free, red ones save some. Colours are linear around 0, logarithmic far from it,
-and saturate at the 99th percentile; black marks infinite costs.
-"""
-DIFFERS = (
-    "Each row has a colour scale of its own, so that the signs at σ_F = 0 can be seen beside the large costs below."
-)
+def _by_k(title: str, estimator: str, further: str = "") -> Drawing:
+    return Drawing(
+        title,
+        "Cost Δ of swapping each two neurons of the first layer of one W-asymmetric network, study `{study}`: a row "
+        "for each σ_F, a column for each intrinsic dimension k of the Gaussian mixture. Shown is sign(Δ)·√|Δ|, in "
+        "units of weight norm: blue swaps cost weight norm, white ones are free, red ones save some. Colours are "
+        "linear around 0, logarithmic far from it, and saturate at the 99th percentile; black marks infinite costs."
+        f"{further}",
+        partial(maps_by_k, estimator=estimator),
+        seen="At σ_F = 0 {near-zero:%} of the swaps cost less than a tenth of the median at σ_F = 1; there the share "
+        "of swaps below a tenth of their own median falls by {cheap-swaps:%} from k = 2 to 32, to {diagonal:%}.",
+        differs="Each row has a colour scale of its own, so that the signs at σ_F = 0 can be seen beside the large "
+        "costs below.",
+    )
 
+
+RIDGE_COSTS = "\n\nCosts are estimated by ridge regression (Definition E.3), at the β above the maps."
 FIGURES = {
-    "identifiability-5": Drawing(
-        "Swap costs by k and σ_F (also Fig. 14)",
-        CAPTION,
-        partial(maps_by_k, estimator=swap_costs.MAHALANOBIS),
-        SEEN,
-        DIFFERS,
-    ),
-    "identifiability-15": Drawing(
-        "Ridge swap costs by k and σ_F",
-        CAPTION + "\nCosts are estimated by ridge regression (Definition E.3), at the β above the maps.\n",
-        partial(maps_by_k, estimator=swap_costs.RIDGE),
-        SEEN,
-        DIFFERS,
-    ),
+    "identifiability-5": _by_k("Swap costs by k and σ_F (also Fig. 14)", swap_costs.MAHALANOBIS),
+    "identifiability-15": _by_k("Ridge swap costs by k and σ_F", swap_costs.RIDGE, RIDGE_COSTS),
     "identifiability-16": Drawing(
         "Swap costs of each layer (Figs. 16 to 19)",
-        f"""\
-Cost Δ of swapping each two of the first neurons of each layer (at most {BLOCK}) of one network of each kind, study
-`{{study}}`: standard (by ridge regression alone: without masks and fixed weights Mahalanobis costs are 0 by
-definition), W-asymmetric with σ_F = 0 and with the smallest σ_F ≥ 1, syre. Shown is sign(Δ)·√|Δ|, in units of weight
-norm: blue swaps cost weight norm, white ones are free, red ones save some. All maps of an estimator have one scale of
-colours, linear around 0, logarithmic far from it, which saturates at the 99th percentile; black marks infinite costs.
-""",
+        f"Cost Δ of swapping each two of the first neurons of each layer (at most {BLOCK}) of one network of each "
+        "kind, study `{study}`: standard (by ridge regression alone: without masks and fixed weights Mahalanobis "
+        "costs are 0 by definition), W-asymmetric with σ_F = 0 and with the smallest σ_F ≥ 1, syre. Shown is "
+        "sign(Δ)·√|Δ|, in units of weight norm: blue swaps cost weight norm, white ones are free, red ones save "
+        "some. All maps of an estimator have one scale of colours, linear around 0, logarithmic far from it, which "
+        "saturates at the 99th percentile; black marks infinite costs.",
         maps_by_layer,
-        Sentence(
-            "Without fixed weights the middle half of the costs reaches {around} times the median at σ_F = 1 from 0.",
-            {"around": at("identifiability-12-around-zero")},
-        ),
+        "Without fixed weights the middle half of the costs reaches {identifiability-12-around-zero} times the median "
+        "at σ_F = 1 from 0.",
         "The paper has a figure for each kind of networks, with a colour scale of its own.",
     ),
 }
@@ -118,12 +105,9 @@ def drop_beside_control(tables: Tables) -> list[Found]:
     """
     rows = one_path(tables["barriers.csv"], "train", aligned=False).dropna(subset="k")
     large, control = (by_variant(rows, "drop_mid_pp", which, name="") for which in (W_1, W_0))
-    shares = {
-        k: each
-        for k in swap_costs.INTRINSIC_DIMENSIONS
-        for each in without_phrases(large.at(k=k).ratios(control.keyed("k")))
-    }
-    if len(shares) < len(swap_costs.INTRINSIC_DIMENSIONS):
+    ratios = without_phrases(large.ratios(control.keyed("k")))
+    shares = {each.case.key["k"]: each for each in ratios if isinstance(each.case, Case)}
+    if not {*swap_costs.INTRINSIC_DIMENSIONS} <= {*shares}:
         return []
     told = "; ".join(f"k = {k}: {shares[k].detail} pp" for k in swap_costs.INTRINSIC_DIMENSIONS)
     steps = [minus(shares[few], shares[many], told) for few, many in pairwise(swap_costs.INTRINSIC_DIMENSIONS)]
@@ -133,7 +117,7 @@ def drop_beside_control(tables: Tables) -> list[Found]:
 def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -> dict[str, Claim]:
     """Swap costs of all pairs on Gaussian mixtures (Fig. 5 = 14; by ridge regression Fig. 15)."""
     claim = partial(Claim, owner="paper", tables=(table,), also=also)
-    measured = partial(swap_costs.measure_costs, table=table)
+    measured = partial(swap_costs.measure_costs, table=table, pairs=swap_costs.of_mixtures)
     return {
         f"{figure}-near-zero": claim(
             statement=f"Without fixed weights (σ_F = 0) near-zero and negative swap costs dominate{estimate}",
@@ -151,7 +135,7 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
             bound=above(0),
             origin="paper",
             reason="Q3: “a strong dependence on the intrinsic dimension k”, in this order; no size is stated.",
-            measure=measured(swap_costs.growth_with_k, which=W_1, pairs=every_row, layers=(1,)),
+            measure=measured(swap_costs.growth_with_k, which=W_1, name=""),
         ),
         f"{figure}-cheap-swaps": claim(
             statement=f"At σ_F = 1 cheap swaps are more common at k = 2 than at k = 32{estimate}",

@@ -1,5 +1,6 @@
 """Fig. 6: the barrier of networks with masks alone against the coherence of their data."""
 
+from collections.abc import Iterator
 from functools import partial
 
 import pandas as pd
@@ -44,12 +45,10 @@ def _name(embedding: str) -> str:
 FIGURES = {
     "identifiability-6": Drawing(
         "Midpoint barrier against coherence",
-        """\
-Barrier of the test loss (mean squared error) at the midpoint between two networks with random masks and no fixed
-weights, unaligned, against the coherence ν = 1/t of the input subspace, study `{study}`. The panels are two ways of
-placing the same two-dimensional data in the input space; ν = 1 is data along two input axes. A point is the mean over
-the pairs of one mask.
-""",
+        "Barrier of the test loss (mean squared error) at the midpoint between two networks with random masks and no "
+        "fixed weights, unaligned, against the coherence ν = 1/t of the input subspace, study `{study}`. The panels "
+        "are two ways of placing the same two-dimensional data in the input space; ν = 1 is data along two input "
+        "axes. A point is the mean over the pairs of one mask.",
         barrier_against_nu,
         seen="The barrier at ν = 1 is {ends} of that at ν = 0.1.",
         differs="Points are masks, where the paper shows mean and spread over all pairs.",
@@ -64,17 +63,15 @@ def coherent_over_incoherent(tables: Tables) -> list[Found]:
     return barriers.at(t=1).ratios(barriers.at(t=10).keyed("embedding"))
 
 
-def barrier_against_coherence(tables: Tables) -> list[Found]:
+def barrier_against_coherence(tables: Tables) -> Iterator[Found]:
     """Spearman correlation of the mean midpoint test-loss barrier with nu = 1/t; needs three or more levels of nu."""
-    found: list[Found] = []
     for case, rows in cases_of(tables["coherence_barriers.csv"], ["embedding"], lambda key: _name(key["embedding"])):
         masks = rows.groupby(["mask_seed", "t"])["barrier_mid"].mean(skipna=False).unstack()
         nu = 1 / masks.columns.to_numpy()
         if len(nu) >= 3:
             correlate = partial(lambda nu, masks: rank_correlation(masks.mean(axis=0), nu), nu)
             told = f"{len(nu)} levels of ν"
-            found.append(statistic_of(correlate, masks.to_numpy(), case=case, detail=told, unit="masks"))
-    return found
+            yield statistic_of(correlate, masks.to_numpy(), case=case, detail=told, unit="masks")
 
 
 _claim = partial(Claim, owner="paper", origin="pilot", tables=("coherence_barriers.csv",))

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from symlab.plotting import style as plot
 from symlab.plotting.pairs import mean_std
 from symlab.plotting.units import mean_line
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import cases_of
 from symlab.study.claim import Claim, Found, Tables, between, slope, statistic_of
 from symlab.study.facets import Panel, draw_grid, labelled
@@ -21,17 +21,12 @@ def against_width(tables: Tables, style: plot.Style) -> plot.Figure:
     gaps = need(tables, "centre_gaps.csv")
     gaps = gaps[gaps["fixed_fraction"] == gaps["fixed_fraction"].max()]
     need_several(gaps, "m", f"{where(gaps)}.centre_gaps.widths")
-    dimensions = sorted(gaps["k"].unique())
     axes = labelled("width $m$ (neurons)", r"centre gap $\gamma_{\mathrm{out}}$ (weight norm)", "xy")
-    entries = [
-        plot.line_entry(f"$k$ = {k:g}", color=color, marker="o")
-        for k, color in zip(dimensions, plot.ordered_colors(len(dimensions)), strict=True)
-    ]
     fraction, draws = gaps["fixed_fraction"].iloc[0], gaps["draw"].nunique()
     rates = partial(draw_rates, gaps=gaps, gap="gamma_out", exponent=lambda k: -2 / k)
     return draw_grid(
         [[Panel(gaps, "m", "gamma_out", axes, more=rates)]], {}, width=1.35 * plot.COLUMN, height=2.3,
-        entries=[*entries, plot.line_entry(r"$c_k\,m^{-2/k}$", linestyle=":")],
+        entries=name_rates(gaps, r"$c_k\,m^{-2/k}$", marker="o"),
         note=f"mean ± std over n = {counted(draws, 'draws')} of $F$, {100 * fraction:g} % of the weights fixed",
     )  # fmt: skip
 
@@ -46,20 +41,23 @@ def draw_rates(axis: plot.Axes, gaps: pd.DataFrame, gap: str, exponent: Callable
         axis.plot(stats["m"], rate, color=color, linestyle=":", label=f"rate, k = {k:g}")
 
 
+def name_rates(gaps: pd.DataFrame, rate: str, **shown: Any) -> list[plot.Artist]:
+    """The legend entries of what ``draw_rates`` draws: each k, by its colour, and the power."""
+    dimensions = sorted(gaps["k"].unique())
+    by_color = zip(dimensions, plot.ordered_colors(len(dimensions)), strict=True)
+    of_k = [plot.line_entry(f"$k$ = {k:g}", color=color, **shown) for k, color in by_color]
+    return [*of_k, plot.line_entry(rate, linestyle=":")]
+
+
 FIGURES = {
     "identifiability-11": Drawing(
         "Centre gap against width",
-        """\
-Smallest distance γ_out between the projected centres of sampled fixed weights, against the number m of neurons, for
-each intrinsic dimension k of the data, study `{study}`. Both axes are logarithmic. Dotted lines are the predicted rate
-c_k m^(-2/k), drawn through the mean at the smallest width.
-""",
+        "Smallest distance γ_out between the projected centres of sampled fixed weights, against the number m of "
+        "neurons, for each intrinsic dimension k of the data, study `{study}`. Both axes are logarithmic. Dotted "
+        "lines are the predicted rate c_k m^(-2/k), drawn through the mean at the smallest width.",
         against_width,
-        Sentence(
-            "The fitted exponents of m are {two} at k = 2, {eight} at k = 8 and {many} at k = 32 (predicted: -1, "
-            "-0.25, -0.0625).",
-            {name: at(f"identifiability-11-k{k}") for name, k in (("two", 2), ("eight", 8), ("many", 32))},
-        ),
+        "The fitted exponents of m are {k2} at k = 2, {k8} at k = 8 and {k32} at k = 32 (predicted: -1, -0.25, "
+        "-0.0625).",
     ),
 }
 
@@ -83,11 +81,13 @@ def slope_over_draws(rows: pd.DataFrame, gap: str) -> list[Found]:
         if len(gaps) < 2:
             continue
 
-        def of_mean(draws: np.ndarray, widths: pd.Index = gaps.index) -> float:
-            return slope(pd.Series(draws.mean(axis=0), index=widths))
-
-        told = f"m = {gaps.index.min():g} to {gaps.index.max():g}"
-        found.append(statistic_of(of_mean, gaps.to_numpy().T, case=case, detail=told, unit="draws of F"))
+        found.append(
+            statistic_of(
+                lambda draws, widths=gaps.index: slope(pd.Series(draws.mean(axis=0), widths)),
+                gaps.to_numpy().T, case=case, detail=f"m = {gaps.index.min():g} to {gaps.index.max():g}",
+                unit="draws of F",
+            )
+        )  # fmt: skip
     return found
 
 

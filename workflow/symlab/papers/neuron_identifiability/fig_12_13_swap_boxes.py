@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
-from symlab.papers.neuron_identifiability.looks import box_looks
+from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.masks import STANDARD, SYRE_1, W_0, W_1, Mask, any_of
 from symlab.papers.neuron_identifiability.rows import consecutive, signed_sqrt
 from symlab.papers.neuron_identifiability.variants import label_rows, sigma_regimes
@@ -21,7 +21,7 @@ from symlab.study.facets import Panel, draw_grid, labelled
 def boxes_by_variant(tables: Tables, style: Style) -> Figure:
     costs = swap_panels.split_estimators(tables)
     variants = swap_panels.paper_variants(costs["Mahalanobis"])
-    looks = box_looks(variants, style)
+    looks = variant_looks(variants, style, linestyle="-", marker="")
     rows = _consecutive_pairs(costs, variants).assign(place=0)
     shift = {label: float(place) for place, label in enumerate(looks)}
     datasets, layers = list(rows["dataset"].unique()), sorted(rows["layer"].unique())
@@ -46,7 +46,8 @@ def boxes_by_k(tables: Tables, style: Style) -> Figure:
     costs = {name: swap_panels.need_k(table) for name, table in swap_panels.split_estimators(tables).items()}
     sweep, scales = sigma_regimes(costs["Mahalanobis"])
     chosen = sweep[sweep["sigma_F"].isin(scales)]
-    looks = {label: look for label, look in box_looks(sweep, style).items() if label in set(chosen["label"])}
+    every = variant_looks(sweep, style, linestyle="-", marker="")
+    looks = {label: look for label, look in every.items() if label in set(chosen["label"])}
     rows = _consecutive_pairs(costs, chosen)
     dimensions = sorted(rows["k"].unique())
     rows["place"] = rows["k"].map(dimensions.index)
@@ -89,24 +90,21 @@ def _draw(
         )
 
     grid = [[panel(line, layer) for layer in layers] for line in lines.values()]
-    note = f"{swap_panels.count_networks(rows)}\n{swap_panels.BOXES}"
+    note = f"{swap_panels.count_networks(rows)}\nbox: quartiles and median, whiskers: 5th to 95th percentile"
     return draw_grid(grid, looks, rows_named=[name for name in lines if name], note=note, **of_grid)
 
 
-RIDGE_ROW = """
-Where the study estimates costs by ridge regression too (Definition E.3), a second row has these, of the same networks
-and pairs, at the β that the picture names.
-"""
+RIDGE_ROW = (
+    "\n\nWhere the study estimates costs by ridge regression too (Definition E.3), a second row has these, of the same "
+    "networks and pairs, at the β that the picture names."
+)
 FIGURES = {
     "identifiability-12": Drawing(
         "Swap-cost distributions by variant",
-        """\
-Costs of swapping the disjoint neighbouring neurons (0, 1), (2, 3), …, over all networks of a kind, a panel for each
-layer, study `{study}`. Shown is sign(Δ)·√|Δ|, in units of weight norm, on an axis that is linear around 0 and
-logarithmic far from it; a share of infinite costs is written at the right edge. The costs of standard networks are 0 by
-definition.
-"""
-        + RIDGE_ROW,
+        "Costs of swapping the disjoint neighbouring neurons (0, 1), (2, 3), …, over all networks of a kind, a panel "
+        "for each layer, study `{study}`. Shown is sign(Δ)·√|Δ|, in units of weight norm, on an axis that is linear "
+        "around 0 and logarithmic far from it; a share of infinite costs is written at the right edge. The costs of "
+        f"standard networks are 0 by definition.{RIDGE_ROW}",
         boxes_by_variant,
         seen="At σ_F = 1 {positive:%} of the swaps cost something. With weights fixed at 0 (σ_F = 0) the quartiles of "
         "the costs are at most {around-zero} from 0, in units of the median cost at σ_F = 1.",
@@ -114,12 +112,9 @@ definition.
     ),
     "identifiability-13": Drawing(
         "Swap-cost distributions by k and σ_F",
-        """\
-Costs of swapping the disjoint neighbouring neurons (0, 1), (2, 3), … in W-asymmetric networks on Gaussian mixtures, by
-intrinsic dimension k and scale σ_F, a panel for each layer, study `{study}`. Shown is sign(Δ)·√|Δ|, in units of weight
-norm; a share of infinite costs is written above its box.
-"""
-        + RIDGE_ROW,
+        "Costs of swapping the disjoint neighbouring neurons (0, 1), (2, 3), … in W-asymmetric networks on Gaussian "
+        "mixtures, by intrinsic dimension k and scale σ_F, a panel for each layer, study `{study}`. Shown is "
+        f"sign(Δ)·√|Δ|, in units of weight norm; a share of infinite costs is written above its box.{RIDGE_ROW}",
         boxes_by_k,
         seen="The median cost at σ_F = 1 exceeds that at σ_F = 0 by {sigma}.",
         differs="The axis is linear around 0 and logarithmic far from it.",
@@ -128,6 +123,7 @@ norm; a share of infinite costs is written above its box.
 
 
 _claim = partial(Claim, owner="paper", origin="ours", also=("identifiability-16",))
+_measured = partial(swap_costs.measure_costs, pairs=consecutive)
 
 
 def _around_zero(estimate: str, table: str, networks: str, which: Mask, why_so: str) -> Claim:
@@ -141,29 +137,26 @@ def _around_zero(estimate: str, table: str, networks: str, which: Mask, why_so: 
         reason=f"{why_so}Around zero is read as an order of magnitude below the costs that the same plot shows at W 1 "
         "and syre 1.",
         tables=(table,),
-        measure=swap_costs.measure_costs(
-            swap_costs.reach_by_layer, table, which=which, reference=any_of(W_1, SYRE_1), pairs=consecutive
-        ),
+        measure=_measured(swap_costs.reach_by_layer, table, which=which, reference=any_of(W_1, SYRE_1)),
         why=swap_costs.RIDGE_COUNTS_ERRORS if table == swap_costs.RIDGE else "",
     )
 
 
 def _by_k(name: str, estimate: str, table: str) -> dict[str, Claim]:
     """The claims of Fig. 13 by one estimator."""
-    measured = partial(swap_costs.measure_costs, table=table, pairs=consecutive)
     claim = partial(Claim, bound=above(0), owner="paper", origin="paper", tables=(table,))
     return {
         f"identifiability-13-{name}sigma": claim(
             statement=f"Swaps cost more at σ_F = 1 than at σ_F = 0, at every k and layer{estimate}",
             quantity=f"difference of the median costs, consecutive pairs{estimate}",
             reason="Q3 tells the regimes σ_F = 0 and 1 apart by their costs; no size is stated.",
-            measure=measured(swap_costs.excess_by_k, small=W_0, large=W_1),
+            measure=_measured(swap_costs.excess_by_k, table, small=W_0, large=W_1),
         ),
         f"identifiability-13-{name}growth": claim(
             statement=f"At σ_F = 1 swaps cost more the larger the data's dimension k is, in every layer{estimate}",
             quantity=f"smaller step between the median costs at k = 2, 8, 32, consecutive pairs{estimate}",
             reason="Q3 finds this dependence on k, without a size; the figure shows all layers.",
-            measure=measured(swap_costs.growth_with_k, which=W_1),
+            measure=_measured(swap_costs.growth_with_k, table, which=W_1),
         ),
     }
 
@@ -176,9 +169,7 @@ CLAIMS = {
             bound=at_least(0.95),
             reason="The figure's point is positive costs at W 1 and syre 1; one pair in twenty is left for outliers.",
             tables=(table,),
-            measure=swap_costs.measure_costs(
-                swap_costs.positive_by_layer, table, which=any_of(W_1, SYRE_1), pairs=consecutive
-            ),
+            measure=_measured(swap_costs.positive_by_layer, table, which=any_of(W_1, SYRE_1)),
         )
         for name, estimate, table in swap_costs.ESTIMATORS
     },

@@ -15,10 +15,8 @@ from symlab.study.claim import Claim, Found, Tables, at_least, between, worst_of
 FIGURES = {
     "identifiability-20": Drawing(
         "Train accuracy along the unaligned path, ViTs",
-        """\
-Train accuracy on the straight line between two vision transformers of a pair, unaligned, study `{study}`: λ = 0 is the
-first network, λ = 1 the second. A line that sags is a barrier.
-""",
+        "Train accuracy on the straight line between two vision transformers of a pair, unaligned, study `{study}`: "
+        "λ = 0 is the first network, λ = 1 the second. A line that sags is a barrier.",
         partial(draw_paths, titles={False: "unaligned"}),
         seen="At the midpoint {barrier:%} of what the networks have over chance is lost, {remaining:%} with σ_F = 1.",
     ),

@@ -14,43 +14,41 @@ from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, above
-from symlab.study.facets import facets, labelled
+from symlab.study.facets import BARS, facets, labelled
 from symlab.study.tables import last_epoch, need
 
 
 def nu_by_layer(tables: Tables, style: plot.Style) -> plot.Figure:
-    subspaces = last_epoch(need(tables, "subspaces.csv"))
+    subspaces = of_later_layers(need(tables, "subspaces.csv"))
     variants = telling_variants(subspaces)
     looks = point_looks(variants, style)
-    rows = label_rows(subspaces[_of_hidden(subspaces)], variants)
-    points = list(dict.fromkeys(rows["point"]))
-    rows["place"] = rows["point"].map(points.index)
+    rows = label_rows(subspaces, variants)
+    layers = list(dict.fromkeys(rows["layer"]))
+    rows["place"] = rows["layer"].map(layers.index)
     rows["place"] = dodge(rows, "place", list(looks))
     several = rows["dataset"].nunique() > 1
     return facets(
         rows, "place", "nu", looks, column="dataset", title=str if several else lambda _: "",
         axes=labelled("layer that reads them", r"coherence $\nu(U)$ of inputs", ylim=(0, 1.02)),
-        more=lambda axis, _: axis.set_xticks(range(len(points)), [*map(_name, points)]),
-        options={"band": False}, width=plot.PAGE if several else 1.35 * plot.COLUMN, note=over_pairs(rows),
+        more=lambda axis, _: axis.set_xticks(range(len(layers)), layers), options=BARS,
+        width=plot.PAGE if several else 1.35 * plot.COLUMN, note=over_pairs(rows),
     )  # fmt: skip
 
 
-def _of_hidden(rows: pd.DataFrame) -> pd.Series:
-    return rows["point"].astype(str).str.startswith("hidden")
-
-
-def _name(point: str) -> str:
-    return f"layer {int(point.removeprefix('hidden')) + 1}"
+def of_later_layers(subspaces: pd.DataFrame) -> pd.DataFrame:
+    """Subspaces of the outputs of hidden layers at the end of training, by the ``layer`` that reads them."""
+    rows = last_epoch(subspaces)
+    rows = rows[rows["point"].astype(str).str.startswith("hidden")]
+    return rows.assign(layer=rows["point"].map(lambda point: f"layer {int(point.removeprefix('hidden')) + 1}"))
 
 
 FIGURES = {
     "identifiability-21": Drawing(
         "Subspace coherence",
-        """\
-Coherence ν of the subspace that carries most of the variance (the study's `explained_variance`) of the inputs to each
-later layer at the end of training, study `{study}`. ν lies between k/d (spread over all neurons) and 1 (along single
-neurons). Of several W-asymmetric and syre networks, those with σ_F = 0 and the smallest σ_F ≥ 1 are shown.
-""",
+        "Coherence ν of the subspace that carries most of the variance (the study's `explained_variance`) of the "
+        "inputs to each later layer at the end of training, study `{study}`. ν lies between k/d (spread over all "
+        "neurons) and 1 (along single neurons). Of several W-asymmetric and syre networks, those with σ_F = 0 and "
+        "the smallest σ_F ≥ 1 are shown.",
         nu_by_layer,
         seen="With σ_F = 1 ν exceeds that of standard networks and of those with σ_F = 0 by {layers}.",
         differs="The paper shows ν over training, and of the network's inputs and outputs too. σ-MLPs are not in its "
@@ -65,9 +63,7 @@ def excess_at_later_layers(tables: Tables, which: Mask, baselines: tuple[Mask, .
 
     One value a variant and layer; every kind of baseline is needed.
     """
-    rows = last_epoch(tables["subspaces.csv"])
-    rows = rows[_of_hidden(rows)]
-    rows = rows.assign(layer=rows["point"].map(_name))
+    rows = of_later_layers(tables["subspaces.csv"])
     nu = partial(by_variant, rows, "nu", by=("layer",), unit=MODEL[1:], name="{name}, {layer} inputs")
     kinds = [nu(baseline) for baseline in baselines]
     if not all(map(len, kinds)):

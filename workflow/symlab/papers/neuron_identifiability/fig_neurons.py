@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.masks import W_0, Mask, W
 from symlab.papers.neuron_identifiability.rows import describe
@@ -16,11 +15,9 @@ from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, below, between
 from symlab.study.facets import facets, labelled
-from symlab.study.tables import need, where
+from symlab.study.tables import need, some, where
 
 PLACES = "neuron_places.parquet"
-PARTS = 10
-"""Into how many equal parts a layer's neurons are put by the cost of their cheapest swap."""
 FEW = 0.05
 """Share of a variant's neurons that must keep their place, and that must leave it, for costs to tell them apart."""
 
@@ -28,11 +25,10 @@ FEW = 0.05
 def kept_by_cost(tables: Tables, style: plot.Style) -> plot.Figure:
     table = need(tables, PLACES)
     sweep = sigma_sweep(table)
-    rows = label_rows(table, sweep[sweep["sigma_F"] > 0])
-    if rows.empty:
-        raise UserError(f"{where(table)}.variants has no W-asymmetric variant with scheme.sigma_F above 0; add one.")
+    lacking = f"{where(table)}.variants has no W-asymmetric variant with scheme.sigma_F above 0; add one."
+    rows = some(label_rows(table, sweep[sweep["sigma_F"] > 0]), lacking)
     ranks = rows.groupby(["variant", *PAIR, "layer"])["cheapest"].rank(method="first", pct=True)
-    rows = rows.assign(decile=(ranks * PARTS).apply(np.ceil), kept=100.0 * rows["itself"])
+    rows = rows.assign(decile=(10 * ranks).apply(np.ceil), kept=100.0 * rows["itself"])
     shares = rows.groupby(["variant", "label", "dataset", *PAIR, "layer", "decile"], sort=False)["kept"].mean()
     shares = shares.reset_index().sort_values("layer", kind="stable")
     axes = labelled("decile of swap cost", "neurons at their own\nplace in both runs (%)")
@@ -46,12 +42,10 @@ def kept_by_cost(tables: Tables, style: plot.Style) -> plot.Figure:
 FIGURES = {
     "identifiability-neurons": Drawing(
         "Which neurons keep their place",
-        """\
-Within one kind of networks, study `{study}`: the neurons of a layer in ten equal parts by the cost of their cheapest
-swap (mean over the pair's two networks), from cheap to costly, against the share of them that the best matching of two
-trainings leaves at their own place. If costs did not matter, lines would be level. Each line has
-one σ_F, which therefore explains nothing of its slope.
-""",
+        "Within one kind of networks, study `{study}`: the neurons of a layer in ten equal parts by the cost of "
+        "their cheapest swap (mean over the pair's two networks), from cheap to costly, against the share of them "
+        "that the best matching of two trainings leaves at their own place. If costs did not matter, lines would be "
+        "level. Each line has one σ_F, which therefore explains nothing of its slope.",
         kept_by_cost,
         seen="Of two neurons of a layer, one kept in its place and one not, the first has the costlier cheapest swap "
         "in {kept:%} of cases (chance: 50 %). A neuron that leaves goes where {partner:%} of its swaps are cheaper.",
@@ -69,13 +63,11 @@ def dearer_if_kept(tables: Tables) -> list[Found]:
     table = tables[PLACES]
     rows = table[with_fixed_weights(table)]
     share = rows.groupby("variant")["itself"].transform("mean")
-    rows = rows[share.between(FEW, 1 - FEW)]
-    if rows.empty:
-        return ["in no W-asymmetric variant do some neurons keep their place and others not"]
+    lacking = "in no W-asymmetric variant do some neurons keep their place and others not"
+    rows = some(rows[share.between(FEW, 1 - FEW)], lacking)
     by_layer = rows.groupby(["variant", *PAIR, "layer"], sort=False)[["itself", "cheapest"]].apply(_comparisons)
     of_pairs = by_layer.groupby(level=["variant", *PAIR], sort=False).agg(lambda layers: layers.sum(skipna=False))
-    won = (of_pairs["won"] / of_pairs["all"]).rename("won").reset_index()
-    return by_variant(describe(won, table), "won").means()
+    return by_variant(describe(of_pairs.reset_index(), table), "won / compared").means()
 
 
 def _comparisons(neurons: pd.DataFrame) -> pd.Series:
@@ -83,7 +75,7 @@ def _comparisons(neurons: pd.DataFrame) -> pd.Series:
     kept = neurons["itself"].to_numpy(dtype=bool)
     ranks, n = neurons["cheapest"].rank().to_numpy(), int(kept.sum())
     won = ranks[kept].sum() - n * (n + 1) / 2 if not neurons["cheapest"].isna().any() else np.nan
-    return pd.Series({"won": won, "all": n * (len(kept) - n)}, dtype=float)
+    return pd.Series({"won": won, "compared": n * (len(kept) - n)}, dtype=float)
 
 
 def rank_of_partner(tables: Tables, which: Mask) -> list[Found]:

@@ -5,25 +5,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.theorems import bound_claim, worst_of
+from symlab.papers.neuron_identifiability.theorems import worst_claim
 from symlab.plotting.log_axes import floor_of
 from symlab.plotting.style import PAGE, Axes, Figure, Look, Style, line_entry, palette
 from symlab.study.card import Drawing
 from symlab.study.claim import Tables, at_most
 from symlab.study.facets import draw_rows, facets, labelled
-from symlab.study.tables import need, one_matching, where
+from symlab.study.tables import need, one_matching, some, where
 from symlab.words import counted
-
-ROUNDING = at_most(1e-6)
-"""Of the largest excess: at the ends of the path gap and bound are both 0."""
 
 
 def barrier_against_bound(tables: Tables, style: Style) -> Figure:
     table = one_matching(need(tables, "loss_bounds.csv"))
-    rows = table[table["bound_mid"].notna()]
-    if rows.empty:
-        raise UserError(f"the loss of {where(table)} has no bound by chords: the squared loss is not Lipschitz.")
+    lacking = f"the loss of {where(table)} has no bound by chords: the squared loss is not Lipschitz."
+    rows = some(table[table["bound_mid"].notna()], lacking)
     low_x = floor_of(rows["bound_mid"])
     low_y = floor_of([*rows.loc[rows["gap_mid"] > 0, "gap_mid"], low_x])
     none, strip = rows["gap_mid"] < low_y, low_y / 6
@@ -63,13 +58,11 @@ def barrier_against_bound(tables: Tables, style: Style) -> Figure:
 FIGURES = {
     "identifiability-prop5.2": Drawing(
         "Loss barrier and its bound (Prop. 5.2)",
-        """\
-Loss barrier at the midpoint between the two networks of a pair against its bound by Proposition 5.2: √2 (the Lipschitz
-constant of the cross-entropy) times the L² norm of the chord deviation of the outputs there, study `{study}`. Points
-must lie on or below the dashed diagonal; those in the grey strip have no barrier at the midpoint. Both axes are
-logarithmic. Titles say how much of its bound a barrier fills at
-most: the bound is loose.
-""",
+        "Loss barrier at the midpoint between the two networks of a pair against its bound by Proposition 5.2: √2 "
+        "(the Lipschitz constant of the cross-entropy) times the L² norm of the chord deviation of the outputs "
+        "there, study `{study}`. Points must lie on or below the dashed diagonal; those in the grey strip have no "
+        "barrier at the midpoint. Both axes are logarithmic. Titles say how much of its bound a barrier fills at "
+        "most: the bound is loose.",
         barrier_against_bound,
         seen="The loss exceeds its bound by {bound} in units of it at most (below 0: nowhere).",
         differs="The paper has no such figure.",
@@ -78,15 +71,16 @@ most: the bound is loose.
 
 
 CLAIMS = {
-    "identifiability-prop5.2-bound": bound_claim(
+    "identifiability-prop5.2-bound": worst_claim(
+        "loss_bounds.csv",
+        # An infinite bound shows nothing.
+        lambda rows: rows["excess_max"].where(np.isfinite(rows["bound_mid"])),
         statement="Between two networks the loss exceeds the straight line by no more than √2 times the chord "
         "deviation of the outputs",
         quantity="largest excess over that bound anywhere on a path, in units of the larger of the bound and 1",
-        bound=ROUNDING,
+        # At the ends of the path gap and bound are both 0.
+        bound=at_most(1e-6),
         reason="The proposition has no exception, and cross-entropy is √2-Lipschitz; outputs and losses are summed in "
         "single precision, which 1e-6 of the natural unit of the loss leaves room for.",
-        tables=("loss_bounds.csv",),
-        # An infinite bound shows nothing.
-        measure=worst_of("loss_bounds.csv", lambda rows: rows["excess_max"].where(np.isfinite(rows["bound_mid"]))),
     ),
 }

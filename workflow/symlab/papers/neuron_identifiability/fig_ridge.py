@@ -16,7 +16,7 @@ from symlab.plotting import style as plot
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_least, without_phrases, worst_of_each
-from symlab.study.facets import facets, labelled
+from symlab.study.facets import BARS, facets, labelled
 from symlab.study.tables import need, need_several, where
 
 
@@ -31,7 +31,7 @@ def rank_correlation(tables: Tables, style: plot.Style) -> plot.Figure:
     return facets(
         rows[defined].sort_values("layer", kind="stable"), "beta", "spearman", variant_looks(variants, style),
         row="dataset", column="layer", title="layer {}".format,
-        axes=labelled(r"ridge parameter $\beta$", "Spearman correlation", "x"), options={"band": False},
+        axes=labelled(r"ridge parameter $\beta$", "Spearman correlation", "x"), options=BARS,
         more=lambda axis, _: axis.axhline(0, color="0.85", linewidth=0.7, zorder=0), sharey=True, height=1.6,
         note="\n".join(sentences),
     )  # fmt: skip
@@ -40,12 +40,11 @@ def rank_correlation(tables: Tables, style: plot.Style) -> plot.Figure:
 FIGURES = {
     "identifiability-ridge": Drawing(
         "Agreement of the two swap-cost estimators",
-        """\
-Rank correlation (Spearman) between the swap costs of the two estimators, Mahalanobis and ridge, against the ridge
-parameter β, a panel for each layer, study `{study}`. It is taken over the disjoint neighbouring neurons (0, 1), (2, 3),
-… of one network; as β goes to 0 the ridge cost tends to the cost of exact functions (Theorem E.5). Where Mahalanobis
-costs are all alike, as in standard networks, or infinite, there is no rank to compare.
-""",
+        "Rank correlation (Spearman) between the swap costs of the two estimators, Mahalanobis and ridge, against "
+        "the ridge parameter β, a panel for each layer, study `{study}`. It is taken over the disjoint neighbouring "
+        "neurons (0, 1), (2, 3), … of one network; as β goes to 0 the ridge cost tends to the cost of exact "
+        "functions (Theorem E.5). Where Mahalanobis costs are all alike, as in standard networks, or infinite, there "
+        "is no rank to compare.",
         rank_correlation,
         seen="At the reported β the rank correlation is {rank}.",
         differs="The paper compares the estimators by their distributions (Figs. 12, 13) and maps alone.",

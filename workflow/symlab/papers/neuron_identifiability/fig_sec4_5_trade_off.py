@@ -59,13 +59,12 @@ def against_sigma_F(tables: Tables, style: plot.Style) -> plot.Figure:
 FIGURES = {
     "identifiability-sec4.5": Drawing(
         "Identifiability against accuracy (Sec. 4.5)",
-        """\
-W-asymmetric networks after the last epoch against the scale σ_F of their fixed weights, study `{study}` (Section 4.5).
-Above, how far the identity comes from random permutations to the optimal one by matching objective, averaged over
-layers: 1 says that neurons have the same role in every run, 0 that they do not. Below, train and validation accuracy of
-the same networks; dotted lines are those of standard networks. Train accuracy is the mean over the last epoch, while
-the weights still change, so in short runs it may lie below validation accuracy.
-""",
+        "W-asymmetric networks after the last epoch against the scale σ_F of their fixed weights, study `{study}` "
+        "(Section 4.5). Above, how far the identity comes from random permutations to the optimal one by matching "
+        "objective, averaged over layers: 1 says that neurons have the same role in every run, 0 that they do not. "
+        "Below, train and validation accuracy of the same networks; dotted lines are those of standard networks. "
+        "Train accuracy is the mean over the last epoch, while the weights still change, so in short runs it may lie "
+        "below validation accuracy.",
         against_sigma_F,
         seen="At the largest σ_F validation accuracy is {trade-off} points below the best of the sweep.",
         differs="The paper has no such figure: it posits the trade-off and proves it for random features. "

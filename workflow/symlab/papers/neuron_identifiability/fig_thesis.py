@@ -18,7 +18,7 @@ from symlab.plotting.units import FEW, over_pairs
 from symlab.study.card import Drawing
 from symlab.study.cases import Values
 from symlab.study.claim import Claim, Found, Tables, at_most, rank_correlation, statistic_of
-from symlab.study.tables import last_epoch, need, where
+from symlab.study.tables import last_epoch, need, some, where
 
 FEWEST = 5
 """Kinds of networks of which a rank correlation is worth telling: four are in any order with a chance of 1 in 24."""
@@ -80,12 +80,8 @@ def unaligned_barriers(tables: Tables) -> pd.DataFrame:
         UserError: no accuracy is measured there.
     """
     rows = one_path(need(tables, "barriers.csv"), "train", aligned=False)
-    rows = rows[rows["drop_max_pp"].notna()]
-    if rows.empty:
-        raise UserError(
-            f"it needs a classification data set and train among {where(tables['barriers.csv'])}.interpolation.splits."
-        )
-    return rows
+    asked = f"{where(tables['barriers.csv'])}.interpolation.splits"
+    return some(rows[rows["drop_max_pp"].notna()], f"it needs a classification data set and train among {asked}.")
 
 
 def kinds(tables: Tables, name: str) -> list[tuple[Values, Values]]:
@@ -161,13 +157,11 @@ def _label(axis: Axes, points: list[tuple[float, float, str]]) -> None:
 FIGURES = {
     "identifiability-thesis": Drawing(
         "Identifiable neurons, low barriers",
-        """\
-The thesis of the paper, study `{study}`: each point is a kind of network, at how identifiable its neurons are (a: how
-far the identity comes from random permutations to the optimal one by matching objective; b: the median cost of swapping
-two neurons, averaged over layers) and at the largest drop of train accuracy on the line between two unaligned networks.
-The grey band joins W-asymmetric networks in the order of σ_F: they differ in σ_F alone and are no independent
-evidence. Swap costs are not defined for σ-MLPs.
-""",
+        "The thesis of the paper, study `{study}`: each point is a kind of network, at how identifiable its neurons "
+        "are (a: how far the identity comes from random permutations to the optimal one by matching objective; b: "
+        "the median cost of swapping two neurons, averaged over layers) and at the largest drop of train accuracy on "
+        "the line between two unaligned networks. The grey band joins W-asymmetric networks in the order of σ_F: "
+        "they differ in σ_F alone and are no independent evidence. Swap costs are not defined for σ-MLPs.",
         scatter,
         seen="The rank correlation of the unaligned barrier is {identity} with how near the identity comes to the "
         "optimum and {swap-cost} with the median swap cost.",

@@ -4,15 +4,14 @@ import operator
 
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import theorems
 from symlab.papers.neuron_identifiability.rows import MODEL
 from symlab.papers.neuron_identifiability.variants import by_variant, label_all
 from symlab.plotting import style as plot
 from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Tables, at_most, worst_of_each
+from symlab.study.claim import Found, Tables, at_most, worst_of_each
 from symlab.study.facets import facets, labelled
-from symlab.study.tables import need, where
+from symlab.study.tables import need, some, where
 
 MASKS = {"own": "masks of the networks", "fresh": "masks drawn afresh"}
 
@@ -20,12 +19,11 @@ MASKS = {"own": "masks of the networks", "fresh": "masks drawn afresh"}
 def against_nu(tables: Tables, style: plot.Style) -> plot.Figure:
     rows, variants = label_all(need(tables, "gram_deviation.csv"))
     constant = (rows["sigma_D2"] == 0) & (rows["b_D"] == 0)
-    shown = theorems.mark_hollow(rows[~constant])
-    if shown.empty:
-        raise UserError(
-            f"{where(rows)}.variants has no variant with masks (all entries of D are alike), whose Gram matrices "
-            "could deviate; add a w_asymmetric or syre one."
-        )
+    shown = some(
+        theorems.mark_hollow(rows[~constant]),
+        f"{where(rows)}.variants has no variant with masks (all entries of D are alike), whose Gram matrices could "
+        "deviate; add a w_asymmetric or syre one.",
+    )
     shown = shown.assign(**{name: shown[name] / shown["mu_D"] for name in ("deviation_max", "bound_all")})
     delta = " or ".join(f"{value:g}" for value in sorted(shown["delta"].unique()))
     sentences = [
@@ -52,13 +50,11 @@ def _draw_with_bound(axis: plot.Axes, rows: pd.DataFrame, x: str, y: str, look: 
 FIGURES = {
     "identifiability-thm4.4": Drawing(
         "Concentration of S_i (Thm. 4.4)",
-        """\
-How far the Gram matrices S_i = Uᵀ diag(d_i)² U of a layer's neurons are from their mean μ_D I (in the operator norm,
-over μ_D) against the coherence ν of the layer's inputs, study `{study}`. A point is the worst neuron of one layer of
-one network, the dash above it the bound of Theorem 4.4 for all of them, with the constants of the proof. Masks are
-those of the networks, or drawn afresh, independent of all that training did. Hollow points: an assumption fails, such
-as a subspace U that depends on the masks.
-""",
+        "How far the Gram matrices S_i = Uᵀ diag(d_i)² U of a layer's neurons are from their mean μ_D I (in the "
+        "operator norm, over μ_D) against the coherence ν of the layer's inputs, study `{study}`. A point is the "
+        "worst neuron of one layer of one network, the dash above it the bound of Theorem 4.4 for all of them, with "
+        "the constants of the proof. Masks are those of the networks, or drawn afresh, independent of all that "
+        "training did. Hollow points: an assumption fails, such as a subspace U that depends on the masks.",
         against_nu,
         seen="The worst neuron of a layer reaches {all} of its bound at most.",
         differs="The paper has no such figure.",
@@ -68,51 +64,30 @@ as a subspace U that depends on the masks.
 
 def exceedance(tables: Tables) -> list[Found]:
     """Largest share of neurons above Thm. 4.4's bound for one neuron, over delta, of all places and kinds of masks."""
-    table = _sampled(tables["gram_deviation.csv"])
+    table = tables["gram_deviation.csv"].query("sigma_D2 != 0")
     rows = table[theorems.assumptions_hold(table)]
     if rows.empty:
         return [theorems.say_what_fails(table)]
-    shares = by_variant(
-        rows.assign(
-            share=rows["share_above"] / rows["delta"], place=rows["masks"] + " masks; " + theorems.count_held(table)
-        ),
-        "share",
-        by=("layer", "place"),
-        unit=MODEL[1:],
-        name="",
-    )
+    rows = rows.assign(place=rows["masks"] + " masks; " + theorems.count_held(table))
+    shares = by_variant(rows, "share_above / delta", by=("layer", "place"), unit=MODEL[1:], name="")
     return worst_of_each(shares.means(), operator.pos, "variant", "layer", "place")
 
 
-def largest_deviation(tables: Tables) -> list[Found]:
-    """Largest deviation of any neuron in units of Thm. 4.4's bound for all neurons of a layer."""
-    table = _sampled(tables["gram_deviation.csv"])
-    return theorems.find_worst(table, theorems.divide(table["deviation_max"], table["bound_all"]))
-
-
-def _sampled(gram: pd.DataFrame) -> pd.DataFrame:
-    return gram[gram["sigma_D2"] != 0]
-
-
 CLAIMS = {
-    "identifiability-thm4.4-share": Claim(
+    "identifiability-thm4.4-share": theorems.bound_claim(
         statement="The Gram matrix S_i of one neuron deviates from μ_D I by more than the bound of Theorem 4.4 with "
         "probability δ at most",
         quantity="share of neurons above the bound in the worst variant, layer and kind of masks, over δ",
         bound=at_most(1),
-        owner="paper",
-        origin="paper",
         reason="Matrix Bernstein bounds are far from tight, so the share is not given room for chance.",
         tables=("gram_deviation.csv",),
         measure=exceedance,
-        kind="theorem",
     ),
-    "identifiability-thm4.4-all": theorems.bound_claim(
+    "identifiability-thm4.4-all": theorems.worst_claim(
+        *("gram_deviation.csv", "deviation_max / bound_all", "sigma_D2 != 0"),
         statement="All Gram matrices of a layer are within the bound of Theorem 4.4 for all neurons at once",
         quantity="largest deviation in units of the bound",
         reason="The statement of footnote 4 holds with probability 1 - δ. Its union bound is so far from tight that "
         "chance is given no room; a share of a few networks could not tell δ from 0.",
-        tables=("gram_deviation.csv",),
-        measure=largest_deviation,
     ),
 }

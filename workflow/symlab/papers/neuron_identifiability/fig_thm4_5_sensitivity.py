@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import theorems
 from symlab.papers.neuron_identifiability.rows import MODEL, describe
 from symlab.papers.neuron_identifiability.variants import by_variant, label_all
@@ -14,7 +13,7 @@ from symlab.plotting.log_axes import floor_of
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, between
 from symlab.study.facets import facets, labelled
-from symlab.study.tables import need, where
+from symlab.study.tables import need, some, where
 
 PERMUTATIONS = {"transposition": "transpositions", "random": "random permutations"}
 LARGEST_RHO = 10.0
@@ -28,22 +27,21 @@ def draw_shares(tables: Tables, style: plot.Style, side: str) -> plot.Figure:
     rows = rows.assign(share=_share_of_bound(rows))
     without = ~(rows["leading"] > 0)
     bounded = rows["share"].notna() & (rows["rho"] > 0)
-    shown = rows[bounded & (rows["rho"] <= LARGEST_RHO)]
-    if shown.empty:
-        raise UserError(
-            f"{where(table)}.variants has no variant whose fixed weights give the costs of {side} permutations a "
-            "leading term and a bound; add one with scheme.sigma_F above 0."
-        )
+    shown = some(
+        rows[bounded & (rows["rho"] <= LARGEST_RHO)],
+        f"{where(table)}.variants has no variant whose fixed weights give the costs of {side} permutations a leading "
+        "term and a bound; add one with scheme.sigma_F above 0.",
+    )
     shown = theorems.mark_hollow(shown.assign(share=shown["share"].clip(floor_of(shown["share"]))))
-    shown = shown.sort_values(["permutation", "layer"], key=_order, kind="stable")
+    shown = shown.sort_values("layer", kind="stable").sort_values("permutation", ascending=False, kind="stable")
     # Variants with a leading term somewhere.
-    some = rows["label"].isin(rows.loc[~without, "label"])
+    led = rows["label"].isin(rows.loc[~without, "label"])
     sentences = [
         "a point a permutation",
-        theorems.say_left_out(rows[without & ~some], "F = 0 and with it the leading term"),
-        theorems.count_left_out(rows[without & some], rows[some], "where the permutation moves no centre"),
-        theorems.count_left_out(rows[~without & ~bounded], rows[some], "without a bound or of infinite cost"),
-        theorems.count_left_out(rows[bounded & (rows["rho"] > LARGEST_RHO)], rows[some], rf"$\rho$ > {LARGEST_RHO:g}"),
+        theorems.say_left_out(rows[without & ~led], "F = 0 and with it the leading term"),
+        theorems.count_left_out(rows[without & led], rows[led], "where the permutation moves no centre"),
+        theorems.count_left_out(rows[~without & ~bounded], rows[led], "without a bound or of infinite cost"),
+        theorems.count_left_out(rows[bounded & (rows["rho"] > LARGEST_RHO)], rows[led], rf"$\rho$ > {LARGEST_RHO:g}"),
     ]
     return facets(
         shown, "rho", "share", theorems.point_looks(variants, style), row="permutation", column="layer",
@@ -56,10 +54,6 @@ def draw_shares(tables: Tables, style: plot.Style, side: str) -> plot.Figure:
     )  # fmt: skip
 
 
-def _order(column: pd.Series) -> pd.Series:
-    return column.map(list(PERMUTATIONS).index) if column.name == "permutation" else column
-
-
 def _share_of_bound(rows: pd.DataFrame) -> pd.Series:
     return theorems.divide((rows["cost"] / rows["leading"].where(rows["leading"] > 0) - 1).abs(), rows["bound"])
 
@@ -67,12 +61,10 @@ def _share_of_bound(rows: pd.DataFrame) -> pd.Series:
 def _drawing(theorem: str, side: str, cost: str, shift: str, equation: int) -> Drawing:
     return Drawing(
         f"Cost of {side} permutations (Thm. {theorem})",
-        f"""\
-How far the cost {cost} is from the leading term ‖{shift}‖² / μ_D that the fixed weights give: |cost / leading term − 1|
-over its bound (Equation {equation}), against ρ, the scale of the trainable part over that of the fixed one, study
-`{{study}}`. The theorem says: at or below 1. A point is one permutation of one network; both axes are logarithmic.
-Hollow points: an assumption fails, mostly ρ > 1 or ε > μ_D / 2.
-""",
+        f"How far the cost {cost} is from the leading term ‖{shift}‖² / μ_D that the fixed weights give: |cost / "
+        f"leading term − 1| over its bound (Equation {equation}), against ρ, the scale of the trainable part over "
+        "that of the fixed one, study `{study}`. The theorem says: at or below 1. A point is one permutation of "
+        "one network; both axes are logarithmic. Hollow points: an assumption fails, mostly ρ > 1 or ε > μ_D / 2.",
         partial(draw_shares, side=side),
         "Where the assumptions hold, costs leave the leading term by {bound} of the bound at most.",
         "The paper has no such figure.",
@@ -105,11 +97,10 @@ def cost_in_leading_terms(tables: Tables, side: str, largest_rho: float) -> list
 def _sensitivity(theorem: str, side: str, what: str) -> dict[str, Claim]:
     """The claims about permutations on one side: within the bound, and about the leading term."""
     return {
-        f"identifiability-thm{theorem}-bound": theorems.bound_claim(
+        f"identifiability-thm{theorem}-bound": theorems.worst_claim(
+            *("sensitivity.csv", _share_of_bound, f"side == '{side}'"),
             statement=f"What {what} costs follows the leading term ‖δ‖² / μ_D within the bound of Theorem {theorem}",
             quantity="largest |cost / leading term − 1| in units of the bound",
-            tables=("sensitivity.csv",),
-            measure=theorems.worst_of("sensitivity.csv", _share_of_bound, side=side),
         ),
         f"identifiability-thm{theorem}-leading": Claim(
             statement=f"Where fixed centres dominate (ρ of 0.1 and less), what {what} costs is about the leading term",

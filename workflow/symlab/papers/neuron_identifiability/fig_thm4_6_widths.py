@@ -52,11 +52,9 @@ def _cheapest(costs: pd.DataFrame) -> pd.DataFrame:
 FIGURES = {
     "identifiability-thm4.6": Drawing(
         "Cheapest swaps by width (Section 6, Q3; Thm. 4.6)",
-        """\
-Cost of each first-layer neuron's cheapest swap in W-asymmetric networks with σ_F = 1, as a distribution over the
-neurons of a network, by the layer's width m at fixed k, study `{study}`. Shown is sign(Δ)·√|Δ|, in units of weight
-norm.
-""",
+        "Cost of each first-layer neuron's cheapest swap in W-asymmetric networks with σ_F = 1, as a distribution "
+        "over the neurons of a network, by the layer's width m at fixed k, study `{study}`. Shown is sign(Δ)·√|Δ|, "
+        "in units of weight norm.",
         cheapest_by_width,
         seen="The share of neurons with a cheap swap is {width:%} larger in the widest networks than in the narrowest.",
         differs="The paper has no such figure.",
@@ -67,11 +65,9 @@ norm.
 def accessible_by_width(tables: Tables) -> list[Found]:
     costs = tables[MAHALANOBIS].dropna(subset="k")
     first = costs[W_1(costs) & (costs["layer"] == 1)]
-    level = SMALL * first.groupby(MODEL)["swap_cost"].agg(lambda each: np.median(each))
-    cheapest = _cheapest(costs)
-    low = is_below(
-        cheapest["swap_cost"], level.reindex(pd.MultiIndex.from_frame(cheapest[MODEL])).set_axis(cheapest.index)
-    )
+    level = SMALL * first.groupby(MODEL)["swap_cost"].agg(lambda each: np.median(each)).rename("level")
+    cheapest = _cheapest(costs).join(level, on=MODEL)
+    low = is_below(cheapest["swap_cost"], cheapest["level"])
     shares = costs_by_network(cheapest.assign(swap_cost=low), np.mean, by=("m",), name="k = {k:g}")
     return [
         difference

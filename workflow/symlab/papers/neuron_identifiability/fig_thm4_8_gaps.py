@@ -3,15 +3,14 @@
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import theorems
-from symlab.papers.neuron_identifiability.fig_11_centre_gaps import draw_rates, slope_over_draws
+from symlab.papers.neuron_identifiability.fig_11_centre_gaps import draw_rates, name_rates, slope_over_draws
 from symlab.papers.neuron_identifiability.variants import label_all
 from symlab.plotting import style as plot
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, between
 from symlab.study.facets import Panel, draw_grid, labelled
-from symlab.study.tables import need, where
+from symlab.study.tables import need, some, where
 
 GAPS = {"out": r"$\gamma_{\mathrm{out}}$ (Thm. 4.6)", "in": r"$\gamma_{\mathrm{in}}$ (Thm. 4.8)"}
 
@@ -25,14 +24,9 @@ def against_bounds(tables: Tables, style: plot.Style) -> plot.Figure:
     none = (rows["gamma"] == 0) & (rows["sigma_F"].isna() | (rows["sigma_F"] == 0))
     # A gap of 0 (two inputs that are the same on all data) has no place on a logarithmic axis.
     ratio = theorems.divide(rows["gamma"], rows["lower"].where(rows["lower"] > 0))
-    shown = theorems.mark_hollow(
-        rows.assign(ratio=ratio, reach=theorems.divide(rows["upper"], rows["lower"]))[ratio > 0]
-    )
-    if shown.empty:
-        raise UserError(
-            f"{where(rows)}.variants has no variant with fixed weights, whose gaps are above 0; add one with "
-            "scheme.sigma_F above 0."
-        )
+    rows = rows.assign(ratio=ratio, reach=theorems.divide(rows["upper"], rows["lower"]))
+    lacking = "has no variant with fixed weights, whose gaps are above 0; add one with scheme.sigma_F above 0."
+    shown = theorems.mark_hollow(some(rows[ratio > 0], f"{where(rows)}.variants {lacking}"))
     looks = theorems.point_looks(variants, style)
     shown = shown.assign(place=theorems.dodge(shown, "layer", list(looks)))
     datasets, layers = list(shown["dataset"].unique()), sorted(shown["layer"].unique())
@@ -43,20 +37,16 @@ def against_bounds(tables: Tables, style: plot.Style) -> plot.Figure:
         return Panel(part, "place", "ratio", {**axes, "title": GAPS[gap]}, _draw_gaps, more=theorems.line_at(1))
 
     grid = [[panel(dataset, gap) for gap in GAPS if gap in set(shown["gap"])] for dataset in datasets]
-    widths, slopes = _widths(tables), {}
-    if widths is not None:
-        dimensions = sorted(widths["k"].unique())
-        colors = plot.ordered_colors(len(dimensions))
-        slopes = {f"$k$ = {k:g}": color for k, color in zip(dimensions, colors, strict=True)}
+    entries = [plot.line_entry("lower bound", linewidth=0.8), plot.mark_entry("upper bound", "_", markersize=7)]
+    entries += theorems.hollow_entry(shown)
+    if (widths := _widths(tables)) is not None:
         grid[0].append(_against_width(widths))
+        entries += name_rates(widths, r"$\propto \sqrt{m}$")
     left = ~none & ~rows.index.isin(shown.index)
     sentences = [
         theorems.say_left_out(rows[none], "F = 0 and with it the gaps"),
         theorems.count_left_out(rows[left], rows[~none], "where gap or bound is 0 or undefined"),
     ]
-    entries = [plot.line_entry("lower bound", linewidth=0.8), plot.mark_entry("upper bound", "_", markersize=7)]
-    entries += theorems.hollow_entry(shown) + [plot.line_entry(name, color=color) for name, color in slopes.items()]
-    entries += [plot.line_entry(r"$\propto \sqrt{m}$", linestyle=":")] if slopes else []
     return draw_grid(
         grid, looks, sharex=False, sharey=False, rows_named=datasets if len(datasets) > 1 else (), entries=entries,
         note="\n".join(sentences),
@@ -96,13 +86,12 @@ def _against_width(gaps: pd.DataFrame) -> Panel:
 FIGURES = {
     "identifiability-thm4.8": Drawing(
         "Gaps of trained networks and their bounds (Thms. 4.6, 4.8)",
-        """\
-Gaps of the fixed weights of trained networks over their lower bounds, by layer, study `{study}`: γ_out, the smallest
-change of the projected centres that a swap of two neurons makes (Theorem 4.6), and γ_in, the smallest that a swap of
-two inputs makes (Theorem 4.8), which has an upper bound too. A point is a network; points must lie above the line, and
-below the dash. Hollow points: an assumption fails. A third panel, where centre gaps are measured, has γ_in of sampled
-fixed weights against the width m (mean ± std over draws), which should grow as √m.
-""",
+        "Gaps of the fixed weights of trained networks over their lower bounds, by layer, study `{study}`: γ_out, "
+        "the smallest change of the projected centres that a swap of two neurons makes (Theorem 4.6), and γ_in, the "
+        "smallest that a swap of two inputs makes (Theorem 4.8), which has an upper bound too. A point is a network; "
+        "points must lie above the line, and below the dash. Hollow points: an assumption fails. A third panel, "
+        "where centre gaps are measured, has γ_in of sampled fixed weights against the width m (mean ± std over "
+        "draws), which should grow as √m.",
         against_bounds,
         seen="Where the assumptions hold, the lower bound is at most {out} of γ_out, and γ_in comes to {in} of a bound "
         "of its own at most.",
@@ -130,19 +119,15 @@ def growth_of_gamma_in(tables: Tables) -> list[Found]:
 
 
 CLAIMS = {
-    "identifiability-thm4.8-out": theorems.bound_claim(
+    "identifiability-thm4.8-out": theorems.worst_claim(
+        *("network_gaps.csv", "lower / gamma", "gap == 'out'"),
         statement="The gap γ_out between a layer's projected centres is above the lower bound of Theorem 4.6",
         quantity="largest ratio of the bound to the gap",
-        tables=("network_gaps.csv",),
-        measure=theorems.worst_of(
-            "network_gaps.csv", lambda rows: theorems.divide(rows["lower"], rows["gamma"]), gap="out"
-        ),
     ),
-    "identifiability-thm4.8-in": theorems.bound_claim(
+    "identifiability-thm4.8-in": theorems.worst_claim(
+        *("network_gaps.csv", of_either_bound, "gap == 'in'"),
         statement="The gap γ_in of a layer's inputs lies between the bounds of Theorem 4.8",
         quantity="largest ratio of the lower bound to the gap, or of the gap to the upper bound",
-        tables=("network_gaps.csv",),
-        measure=theorems.worst_of("network_gaps.csv", of_either_bound, gap="in"),
     ),
     "identifiability-thm4.8-growth": Claim(
         statement="The gap γ_in grows with the width m as √m",

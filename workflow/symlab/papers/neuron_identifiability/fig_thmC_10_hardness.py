@@ -61,11 +61,9 @@ def rise_with_dimension(tables: Tables) -> list[Found]:
 FIGURES = {
     "identifiability-thmC.10": Drawing(
         "One neuron by random features (Theorem C.10)",
-        """\
-The least error at which a sum of m neurons with random, fixed first weights and any output weights can do what one
-neuron relu(w · x + b) with |w| = d² does on Gaussian inputs, as a share of its norm, against m, study `{study}`. Of
-several biases b the hardest counts. A neuron whose weights are trained has no error.
-""",
+        "The least error at which a sum of m neurons with random, fixed first weights and any output weights can do "
+        "what one neuron relu(w · x + b) with |w| = d² does on Gaussian inputs, as a share of its norm, against m, "
+        "study `{study}`. Of several biases b the hardest counts. A neuron whose weights are trained has no error.",
         error_by_width,
         seen="From one dimension d to the next the share left at the largest width rises by {rise:%}.",
         differs="The paper proves that the number of neurons or their output weights grow exponentially with d; its "

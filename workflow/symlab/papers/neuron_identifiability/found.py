@@ -3,43 +3,30 @@
 Every start of the workflow reads this module, so it imports nothing heavy.
 """
 
-from typing import Any
+from functools import partial
 
-from symlab.study.card import At, Sentence, at
+from symlab.study.card import sentence_of
 
-STANDARD: dict[str, Any] = {"scheme": "standard"}
-SYRE: dict[str, Any] = {"scheme": "syre", "sigma_F": 1}
-
-
-def _fixed(sigma_F: float) -> dict[str, Any]:
-    return {"scheme": "w_asymmetric", "sigma_F": sigma_F}
-
-
-def _at(claim: str, **key: Any) -> At:
-    return at(f"identifiability-{claim}", **key)
-
-
-_NEURONS = {name: _at(f"neurons-{name}") for name in ("kept", "partner", "control")}
+_say = partial(sentence_of, "identifiability")
 
 HEADING = "Give every neuron a name tag, and networks can be averaged"
 HEADLINE = (
-    Sentence(
-        "On the straight line between two ordinary networks train accuracy drops by **{standard:~} percentage "
-        "points**.",
-        {"standard": _at("4a-barrier", **STANDARD)},
+    _say(
+        "On the straight line between two ordinary networks train accuracy drops by **{4a-barrier(scheme=standard):~} "
+        "percentage points**."
     ),
-    Sentence(
-        "With name tags, random weights of scale 1 that are the same in both and never trained, it drops by {fixed:~}.",
-        {"fixed": _at("4a-connected", **_fixed(1))},
+    _say(
+        "With name tags, random weights of scale 1 that are the same in both and never trained, it drops by "
+        "{4a-connected(scheme=w_asymmetric, sigma_F=1):~}."
     ),
-    Sentence(
+    _say(
         "Beyond the paper: of a neuron that has the same place in both networks and one that has not, the first would "
-        "need the larger weights to do another's job in {kept:~%} of cases (by chance, half).",
-        {"kept": _at("neurons-kept", **_fixed(0.5))},
+        "need the larger weights to do another's job in {neurons-kept(scheme=w_asymmetric, sigma_F=0.5):~%} of cases "
+        "(by chance, half)."
     ),
-    Sentence(
-        "With the largest name tags that were tried, validation accuracy is {price:~} points below that with the best.",
-        {"price": _at("sec4.5-trade-off")},
+    _say(
+        "With the largest name tags that were tried, validation accuracy is {sec4.5-trade-off:~} points below that "
+        "with the best."
     ),
 )
 THUMBNAIL = (
@@ -50,59 +37,41 @@ THUMBNAIL = (
 )
 
 FOUND = (
-    Sentence(
-        "On the line between two networks from different seeds train accuracy drops by {standard} percentage points, "
-        "{masks} if some of their weights are fixed at 0 (masks alone, σ_F = 0), {fixed} if they are fixed at random "
-        "values of scale σ_F = 1, and {syre} in syre networks.",
-        {
-            "standard": _at("4a-barrier", **STANDARD),
-            "masks": _at("4a-barrier", **_fixed(0)),
-            "fixed": _at("4a-connected", **_fixed(1)),
-            "syre": _at("4a-connected", **SYRE),
-        },
+    _say(
+        "On the line between two networks from different seeds train accuracy drops by {4a-barrier(scheme=standard)} "
+        "percentage points, {4a-barrier(scheme=w_asymmetric, sigma_F=0)} if some of their weights are fixed at 0 "
+        "(masks alone, σ_F = 0), {4a-connected(scheme=w_asymmetric, sigma_F=1)} if they are fixed at random values of "
+        "scale σ_F = 1, and {4a-connected(scheme=syre, sigma_F=1)} in syre networks."
     ),
-    Sentence(
+    _say(
         "Within one σ_F a neuron keeps its place where its cheapest swap is costly: of one that does and one that does "
-        "not, the first has the costlier swap in {kept:%} of cases. A neuron that moves goes where {partner:%} of its "
-        "swaps are cheaper; with weights fixed at 0, {control:%}.",
-        _NEURONS,
+        "not, the first has the costlier swap in {neurons-kept:%} of cases. A neuron that moves goes where "
+        "{neurons-partner:%} of its swaps are cheaper; with weights fixed at 0, {neurons-control:%}.",
         "In pairs of a neuron that keeps its place and one that does not, the first has the costlier cheapest swap in "
-        "{kept:%} of cases within one σ_F. A neuron that moves goes where {partner:%} of its swaps are cheaper; "
-        "with weights fixed at 0, {control:%}.",
+        "{neurons-kept:%} of cases within one σ_F. A neuron that moves goes where {neurons-partner:%} of its swaps are "
+        "cheaper; with weights fixed at 0, {neurons-control:%}.",
     ),
-    Sentence(
-        "Over all kinds of networks, the barrier before alignment has a rank correlation of {identity} with how near "
-        "the identity comes to the optimal matching, and of {cost} with the median swap cost. At −1, more identifiable "
-        "neurons always mean a lower barrier.",
-        {"identity": _at("thesis-identity"), "cost": _at("thesis-swap-cost")},
+    _say(
+        "Over all kinds of networks, the barrier before alignment has a rank correlation of {thesis-identity} with how "
+        "near the identity comes to the optimal matching, and of {thesis-swap-cost} with the median swap cost. At −1, "
+        "more identifiable neurons always mean a lower barrier."
     ),
-    Sentence(
-        "The identity, neuron i with neuron i, comes {masks:%} of the way from random pairings to the optimal one with "
-        "weights fixed at 0 (σ_F = 0) and {fixed:%} with σ_F = 1. It passes one half at σ_F = {transition}.",
-        {
-            "masks": _at("3a-unbroken", **_fixed(0)),
-            "fixed": _at("3a-identifiable", **_fixed(1)),
-            "transition": _at("3a-transition"),
-        },
+    _say(
+        "The identity, neuron i with neuron i, comes {3a-unbroken(scheme=w_asymmetric, sigma_F=0):%} of the way from "
+        "random pairings to the optimal one with weights fixed at 0 (σ_F = 0) and "
+        "{3a-identifiable(scheme=w_asymmetric, sigma_F=1):%} with σ_F = 1. It passes one half at σ_F = "
+        "{3a-transition}."
     ),
-    Sentence(
-        "In networks that share nothing but F and D it comes {untrained:%} of that way before any training (σ_F = 1).",
-        {"untrained": _at("3c-untrained", **_fixed(1))},
+    _say(
+        "In networks that share nothing but F and D it comes {3c-untrained(scheme=w_asymmetric, sigma_F=1):%} of that "
+        "way before any training (σ_F = 1)."
     ),
-    Sentence(
-        "After alignment train accuracy drops by {standard} points for standard networks, {masks} with σ_F = 0, {half} "
-        "with σ_F = 0.5 and {sigma} for σ-MLPs.",
-        {
-            "standard": _at("4c-aligned", **STANDARD),
-            "masks": _at("4c-aligned", **_fixed(0)),
-            "half": _at("4c-aligned", **_fixed(0.5)),
-            "sigma": _at("4c-sigma"),
-        },
+    _say(
+        "After alignment train accuracy drops by {4c-aligned(scheme=standard)} points for standard networks, "
+        "{4c-aligned(scheme=w_asymmetric, sigma_F=0)} with σ_F = 0, {4c-aligned(scheme=w_asymmetric, sigma_F=0.5)} "
+        "with σ_F = 0.5 and {4c-sigma} for σ-MLPs."
     ),
-    Sentence(
-        "The largest σ_F costs {price} points of validation accuracy against the best σ_F of the sweep.",
-        {"price": _at("sec4.5-trade-off")},
-    ),
+    _say("The largest σ_F costs {sec4.5-trade-off} points of validation accuracy against the best σ_F of the sweep."),
 )
 
 TERMS = (

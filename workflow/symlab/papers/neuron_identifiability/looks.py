@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,12 +38,12 @@ def permutation_looks(style: Style) -> dict[str, Look]:
     return dict(zip(PERMUTATIONS, looks, strict=True))
 
 
-def variant_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
+def variant_looks(variants: pd.DataFrame, style: Style, **shown: Any) -> dict[str, Look]:
     """The look of each variant by label, the same in every figure of every study: that of its scheme and sigma_F.
 
     A scheme has a hue, a line and a marker; W-asymmetric with sigma_F = 0 has one of its own, and from there on an
     ordered scale. Variants that share both, and differ in a width, say, are shades of their colour. Schemes that are
-    not the papers' take the remaining colours in turn.
+    not the papers' take the remaining colours in turn. ``shown`` replaces parts of all looks.
     """
     colors = palette(style)
     base: dict[str, Look] = {
@@ -73,7 +74,7 @@ def variant_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
         alike.setdefault((key, -1.0 if math.isnan(sigma_F) else sigma_F), []).append(str(variant.label))
     for members in alike.values():
         for label, shade in zip(members, np.linspace(-0.5, 0.45, len(members)) if members[1:] else [0.0], strict=True):
-            looks[label] = replace(looks[label], color=_shaded(looks[label].color, shade))
+            looks[label] = replace(looks[label], color=_shaded(looks[label].color, shade), **shown)
     return looks
 
 
@@ -92,11 +93,6 @@ def _shaded(color: Color, shade: float) -> Color:
     target = 1.0 if shade < 0 else 0.0
     red, green, blue = ((1 - abs(shade)) * part + abs(shade) * target for part in color)
     return red, green, blue
-
-
-def box_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
-    """The looks of variants that have boxes: their colours alone."""
-    return {label: Look(look.color, "-", "") for label, look in variant_looks(variants, style).items()}
 
 
 def draw_over_sigma(axis: Axes, rows: pd.DataFrame, x: str, value: str, look: Look, label: str) -> None:

@@ -36,8 +36,6 @@ the identity, or a random one. Where the identity is the optimal one, its square
 BROKEN_AXIS = "σ_F = 0 stands apart from the rest, which is on a logarithmic scale."
 WAY = "how far the identity comes on the way from random permutations (0) to the optimal one (1), by objective"
 """The quantity of most claims."""
-FIRST_FEW = 0.05
-"""Share of the training that "after the first few epochs" (Fig. 3c) leaves out."""
 FAR, NEAR = 0.15, 0.9
 """Shares of the way from random permutations to the optimal one that count as far from it and as nearly there."""
 FAR_FROM_OPTIMAL = (
@@ -49,8 +47,6 @@ NEARLY_OPTIMAL = (
     "The paper calls the identity nearly optimal for large enough σ_F; a tenth is left for noise between runs. A "
     "sketch on digits had been seen."
 )
-LONGEST_LINE, PANELS = 6, 4
-"""Panels that stay in one line, and panels of each line where there are more."""
 _POINT_NAMES = (
     (r"hidden(\d+)", r"after layer \1"),
     (r"stream(\d+)", r"BG \1 residual stream"),
@@ -120,11 +116,12 @@ def at_worst(
 
 
 def late(matching: pd.DataFrame) -> pd.DataFrame:
-    """The rows after the first few epochs of the variants that have two such snapshots or more."""
-    rows = matching[matching["epoch"] >= FIRST_FEW * matching.groupby("variant")["epoch"].transform("max")]
+    """The rows after the first few epochs (Fig. 3c), a twentieth, of the variants that have two snapshots there."""
+    rows = matching[matching["epoch"] >= 0.05 * matching.groupby("variant")["epoch"].transform("max")]
     return rows[rows.groupby("variant")["epoch"].transform("nunique") > 1]
 
 
+AT_THE_END = partial(at_worst, value="way", layerwise=True)
 CLAIM = partial(Claim, owner="paper", origin="pilot", tables=("matching.csv",))
 
 
@@ -144,14 +141,14 @@ def sort_points(names: Iterable[str]) -> list[str]:
 
 
 def in_lines(points: list[str]) -> list[list[str]]:
-    """Recording points in lines of panels: one for each block group of a residual network, else of equal length."""
-    if len(points) <= LONGEST_LINE:
+    """Recording points in lines of panels: up to six in one, else one for each block group, or lines of four."""
+    if len(points) <= 6:
         return [points]
     found = {point: re.fullmatch(r"(?:stream|inner)(\d+)(?:\.\d+)?", point) for point in points}
     groups = {point: match[1] for point, match in found.items() if match}
     if len(groups) == len(points):
         return [list(line) for _, line in groupby(points, groups.__getitem__)]
-    return [points[start : start + PANELS] for start in range(0, len(points), PANELS)]
+    return [points[start : start + 4] for start in range(0, len(points), 4)]
 
 
 def name_point(point: str) -> str:

@@ -16,8 +16,9 @@ import pandas as pd
 from symlab.papers.neuron_identifiability.masks import W_1, Mask, every_row
 from symlab.papers.neuron_identifiability.rows import MODEL, describe
 from symlab.papers.neuron_identifiability.variants import by_variant
-from symlab.study.cases import Cases, Values
+from symlab.study.cases import Cases
 from symlab.study.claim import Found, Tables, worst_of_each
+from symlab.study.tables import need
 
 Statistic = Callable[[np.ndarray], Any]
 RIDGE = "ridge_swap_costs.parquet"
@@ -72,16 +73,18 @@ def middle_half(costs: np.ndarray) -> float:
 
 def reported(tables: Tables, table: str) -> pd.DataFrame:
     """One estimator's costs; of ridge costs those at the beta that the study reports."""
-    costs = tables[table]
+    costs = need(tables, table)
     return costs[costs["reported"]] if table == RIDGE else costs
 
 
-def measure_costs(measure: Callable[..., list[Found]], table: str, **settings: Any) -> Callable[[Tables], list[Found]]:
-    """The measurement on one estimator's costs; details of ridge costs name their beta."""
+def measure_costs(
+    measure: Callable[..., list[Found]], table: str, pairs: Mask = every_row, **settings: Any
+) -> Callable[[Tables], list[Found]]:
+    """The measurement on one estimator's costs of some pairs; details of ridge costs name their beta."""
 
     def measured(tables: Tables) -> list[Found]:
         costs = reported(tables, table)
-        found = measure(costs, **settings)
+        found = measure(costs[pairs(costs)], **settings)
         return [say_beta(each, costs) for each in found] if table == RIDGE else found
 
     return measured
@@ -94,44 +97,43 @@ def say_beta(found: Found, ridge: pd.DataFrame) -> Found:
     return replace(found, detail=", ".join(filter(None, [found.detail, f"β = {ridge['beta'].iloc[0]:g}"])))
 
 
+def of_mixtures(costs: pd.DataFrame) -> pd.Series:
+    """First-layer costs at the k of the paper."""
+    return (costs["layer"] == 1) & costs["k"].isin(INTRINSIC_DIMENSIONS)
+
+
 def near_zero_by_k(costs: pd.DataFrame, small: Mask, large: Mask) -> list[Found]:
-    """Share of ``small``'s first-layer costs below a tenth of the median of ``large``, for each k that both have."""
-    rows = _of_mixtures(costs)
-    levels = {each.case.key["k"]: SMALL * each.mean for each in costs_by_network(rows, np.median, large)}
-    level = rows["k"].map(levels)
-    rows = rows[level.notna()]
-    near, negative = (is_below(rows["swap_cost"], bound) for bound in (level.where(level > 0)[rows.index], 0.0))
-    shares, below_zero = (
-        costs_by_network(rows.assign(swap_cost=each), np.mean, small, name="k = {k:g}") for each in (near, negative)
+    """Share of ``small``'s costs below a tenth of the median of ``large``, for each k that both have."""
+    levels = {each.case.key["k"]: SMALL * each.mean for each in costs_by_network(costs, np.median, large)}
+    level = costs["k"].map(levels)
+    rows = costs[level.notna()]
+    near, negative = (
+        costs_by_network(rows.assign(swap_cost=is_below(rows["swap_cost"], bound)), np.mean, small, name="k = {k:g}")
+        for bound in (level.where(level > 0)[rows.index], 0.0)
     )
-    shares_below_zero = {each.case: each.mean for each in below_zero}
-
-    def tell(each: Values) -> str:
-        k = each.case.key["k"]
-        return f"below {levels[k]:.3g}; {100 * shares_below_zero[each.case]:.0f} % are negative"
-
-    return shares.detailed(tell).means()
+    below_zero = {each.case: 100 * each.mean for each in negative}
+    told = "below {:.3g}; {:.0f} % are negative".format
+    return near.detailed(lambda each: told(levels[each.case.key["k"]], below_zero[each.case])).means()
 
 
-def excess_by_k(costs: pd.DataFrame, small: Mask, large: Mask, pairs: Mask) -> list[Found]:
+def excess_by_k(costs: pd.DataFrame, small: Mask, large: Mask) -> list[Found]:
     """By how much the median cost of ``large`` exceeds that of ``small``, for each layer and k that both have."""
-    rows = costs[pairs(costs) & costs["k"].isin(INTRINSIC_DIMENSIONS)]
+    rows = costs[costs["k"].isin(INTRINSIC_DIMENSIONS)]
     low, high = (costs_by_network(rows, np.median, which, name="layer {layer}, k = {k:g}") for which in (small, large))
     return high.differences(low.keyed("layer", "k"))
 
 
-def growth_with_k(costs: pd.DataFrame, which: Mask, pairs: Mask, layers: Sequence[int] = ()) -> list[Found]:
-    """Smallest step between the median costs at k = 2, 8, 32, for each layer, or of the layers that are given alone."""
-    rows = costs[pairs(costs) & (costs["layer"].isin(layers) if layers else True)]
-    by_k = costs_by_network(rows, np.median, which, name="" if layers else "layer {layer}")
+def growth_with_k(costs: pd.DataFrame, which: Mask, name: str = "layer {layer}") -> list[Found]:
+    """Smallest step between the median costs at k = 2, 8, 32, for each layer."""
+    by_k = costs_by_network(costs, np.median, which, name=name)
     at_k = [by_k.at(k=k).keyed("layer") for k in INTRINSIC_DIMENSIONS]
     steps = [step for few, many in pairwise(at_k) for step in many.differences(few)]
     return worst_of_each(steps, operator.neg) if all(map(len, at_k)) else []
 
 
 def cheap_shares(costs: pd.DataFrame) -> Cases:
-    """Share of cheap first-layer swaps at sigma_F = 1 and each k."""
-    return costs_by_network(_of_mixtures(costs), cheap_share, W_1, name="")
+    """Share of cheap swaps at sigma_F = 1 and each k."""
+    return costs_by_network(costs, cheap_share, W_1, name="")
 
 
 def cheap_share_fall(costs: pd.DataFrame) -> list[Found]:
@@ -140,19 +142,13 @@ def cheap_share_fall(costs: pd.DataFrame) -> list[Found]:
     return shares.at(k=2).differences(shares.at(k=32).keyed())
 
 
-def positive_by_layer(costs: pd.DataFrame, which: Mask, pairs: Mask) -> list[Found]:
+def positive_by_layer(costs: pd.DataFrame, which: Mask) -> list[Found]:
     """Share of pairs whose swap raises the cost, for each variant and layer."""
-    rows = costs.assign(swap_cost=is_below(-costs["swap_cost"], 0.0))
-    return costs_by_network(rows[pairs(rows)], np.mean, which).means()
+    raised = costs.assign(swap_cost=is_below(-costs["swap_cost"], 0.0))
+    return costs_by_network(raised, np.mean, which).means()
 
 
-def reach_by_layer(costs: pd.DataFrame, which: Mask, reference: Mask, pairs: Mask) -> list[Found]:
+def reach_by_layer(costs: pd.DataFrame, which: Mask, reference: Mask) -> list[Found]:
     """``middle_half`` of the costs in units of the lowest median cost of the reference's variants, for each layer."""
-    rows = costs[pairs(costs)]
-    scale = costs_by_network(rows, np.median, reference).extreme(operator.neg, "dataset", "layer")
-    return costs_by_network(rows, middle_half, which).ratios(scale)
-
-
-def _of_mixtures(costs: pd.DataFrame) -> pd.DataFrame:
-    """First-layer costs at the k of the paper."""
-    return costs[(costs["layer"] == 1) & costs["k"].isin(INTRINSIC_DIMENSIONS)]
+    scale = costs_by_network(costs, np.median, reference).extreme(operator.neg, "dataset", "layer")
+    return costs_by_network(costs, middle_half, which).ratios(scale)

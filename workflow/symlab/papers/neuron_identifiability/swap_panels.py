@@ -14,16 +14,9 @@ from symlab.papers.neuron_identifiability.variants import telling_variants
 from symlab.plotting.numbers import typeset
 from symlab.plotting.style import PAGE, Axes, Figure, Look, Style, legend, name_row, panels
 from symlab.study.claim import Tables
-from symlab.study.tables import need, where
+from symlab.study.tables import need, some, where
 
 COST = r"signed $\sqrt{|\Delta_{(ij)}^{\mathrm{out}}|}$ (weight norm)"
-SIGNED = "signed root of the cost\n(red: saves, blue: costs)"
-BOXES = "box: quartiles and median, whiskers: 5th to 95th percentile"
-QUANTILE = 0.99
-LINEAR = 0.2
-"""Share of the colour limit within which colours are linear; beyond it asinh leaves small costs their sign's colour."""
-LINEAR_OF_ALL = 0.01
-"""The same of maps of all kinds of networks together."""
 INFINITE = "black"
 
 
@@ -57,10 +50,8 @@ def need_k(table: pd.DataFrame) -> pd.DataFrame:
     Raises:
         UserError: there are none.
     """
-    rows = table[table["k"].notna()]
-    if rows.empty:
-        raise UserError(f"{where(table)}.dataset has no intrinsic dimension k; use gmm with sweep: {{k: [2, 8, 32]}}.")
-    return rows
+    lacking = f"{where(table)}.dataset has no intrinsic dimension k; use gmm with sweep: {{k: [2, 8, 32]}}."
+    return some(table[table["k"].notna()], lacking)
 
 
 def paper_variants(table: pd.DataFrame) -> pd.DataFrame:
@@ -117,17 +108,18 @@ def count_complete(rows: pd.DataFrame) -> int:
 
 
 def robust_limit(matrices: list[np.ndarray]) -> float:
-    """A robust largest magnitude: the QUANTILE of the finite off-diagonal values' magnitudes."""
+    """A robust largest magnitude: the 99th percentile of the finite off-diagonal values' magnitudes."""
     values = np.concatenate([matrix[np.triu_indices(len(matrix), 1)] for matrix in matrices])
     finite = np.abs(values[np.isfinite(values)])
-    limit = float(np.quantile(finite, QUANTILE)) if len(finite) else 0.0
+    limit = float(np.quantile(finite, 0.99)) if len(finite) else 0.0
     return limit or 1.0
 
 
-def draw_maps(groups: Mapping[str, Maps], style: Style, title: str = "", linear: float = LINEAR) -> Figure:
+def draw_maps(groups: Mapping[str, Maps], style: Style, title: str = "", linear: float = 0.2) -> Figure:
     """A figure of heat maps by (row name, column name); the rows of a group have one colour scale and one bar.
 
-    Above each map stand the median cost and the share of negative ones, in the units of the tables.
+    Above each map stand the median cost and the share of negative ones, in the units of the tables. Colours are linear
+    within ``linear`` of their limit; beyond it asinh leaves small costs their sign's colour.
     """
     from matplotlib import colormaps
     from matplotlib.colors import AsinhNorm
@@ -165,7 +157,7 @@ def draw_maps(groups: Mapping[str, Maps], style: Style, title: str = "", linear:
         )
         bar.locator = FixedLocator(signed_ticks(limit, limit * linear))
         bar.minorticks_off()
-        bar.set_label(SIGNED)
+        bar.set_label("signed root of the cost\n(red: saves, blue: costs)")
     for (row, column), axis in np.ndenumerate(axes):
         if (rows[row], columns[column]) not in cells:
             axis.remove()

@@ -16,16 +16,8 @@ from symlab.words import counted
 
 OF_NETWORKS = ["train_accuracy", "val_accuracy", "train_loss"]
 
-# |softmax(z) - e_y|_2 <= sqrt(2): the Lipschitz constant of the cross-entropy in the logits.
-CROSS_ENTROPY_LIPSCHITZ = math.sqrt(2)
-
 SWAP = [*MODEL, "layer", "i", "j"]
 """What tells the swap of two neurons of a network from others."""
-
-# Costs that differ by less than this share of the largest ridge cost are equal up to rounding. Both estimators measure
-# squared weight norms of the same networks, so the ridge costs give the scale. Rounding in float64 leaves 1e-12 of it
-# and less; where neurons do differ, costs spread over a thousandth of it and more. 1e-6 lies far from both.
-ROUNDING = 1e-6
 
 
 def tabulate_trade_off(inputs: dict[str, pd.DataFrame], job: Job) -> pd.DataFrame:
@@ -68,7 +60,8 @@ def bound_losses(inputs: dict[str, pd.DataFrame], job: Job) -> pd.DataFrame:
         lambdas, loss = curve["lambda"].to_numpy(), curve["loss"].to_numpy()
         gap = above_line(lambdas, loss)
         lipschitz = bool(curve["accuracy"].notna().any())
-        bound = (CROSS_ENTROPY_LIPSCHITZ if lipschitz else math.nan) * curve["chord"].to_numpy()
+        # |softmax(z) - e_y|_2 <= sqrt(2): the Lipschitz constant of the cross-entropy in the logits.
+        bound = (math.sqrt(2) if lipschitz else math.nan) * curve["chord"].to_numpy()
         middle = int(np.abs(lambdas - 0.5).argmin())
         rows.append(
             dict(zip(by, key, strict=True))
@@ -118,5 +111,8 @@ def _kinds_of_pairs(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def _spearman(mahalanobis: np.ndarray, ridge: np.ndarray) -> float:
     if not np.isfinite([*mahalanobis, *ridge]).all():
         return np.nan
-    constant = min(np.ptp(mahalanobis), np.ptp(ridge)) <= ROUNDING * np.abs(ridge).max()
+    # Costs that differ by less than a millionth of the largest ridge cost are equal up to rounding. Both estimators
+    # measure squared weight norms of the same networks, so the ridge costs give the scale. Rounding in float64 leaves
+    # 1e-12 of it and less; where neurons do differ, costs spread over a thousandth of it and more.
+    constant = min(np.ptp(mahalanobis), np.ptp(ridge)) <= 1e-6 * np.abs(ridge).max()
     return np.nan if constant else rank_correlation(mahalanobis, ridge)

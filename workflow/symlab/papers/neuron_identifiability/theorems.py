@@ -7,7 +7,6 @@ are hollow where an assumption fails; what is left out is told.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ import pandas as pd
 from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.rows import MODEL
 from symlab.papers.neuron_identifiability.variants import names_of
-from symlab.plotting.style import Artist, Axes, Look, Style, mark_entry
+from symlab.plotting.style import Artist, Axes, Look, mark_entry
 from symlab.study.claim import Claim, Found, Tables, at_most, exact_value
 
 # The room that double precision needs beside a bound that can be attained.
@@ -36,16 +35,24 @@ def assumptions_hold(rows: pd.DataFrame) -> pd.Series:
     return rows["assumption"].isna() | (rows["assumption"].astype(str).str.strip() == "")
 
 
-def worst_of(table: str, values: Callable[[pd.DataFrame], pd.Series], **where: str) -> Callable[[Tables], list[Found]]:
-    """The measurement of the largest of one value a row of a table, of the rows whose columns hold what is given."""
+def worst_claim(
+    table: str, value: str | Callable[[pd.DataFrame], pd.Series], where: str = "", **of_claim: Any
+) -> Claim:
+    """A claim that no row of a table, of those of which a query is true, exceeds the bound where assumptions hold.
+
+    Args:
+        value: a column, one column over another ("lower / gamma", as ``divide`` has it) or a function of the rows.
+        of_claim: further fields of the claim.
+    """
 
     def measure(tables: Tables) -> list[Found]:
-        rows = tables[table]
-        for column, value in where.items():
-            rows = rows[rows[column] == value]
-        return find_worst(rows, values(rows))
+        rows = tables[table].query(where) if where else tables[table]
+        if callable(value):
+            return find_worst(rows, value(rows))
+        over, _, bound = value.partition(" / ")
+        return find_worst(rows, divide(rows[over], rows[bound]) if bound else rows[over])
 
-    return measure
+    return bound_claim(tables=(table,), measure=measure, **of_claim)
 
 
 def find_worst(table: pd.DataFrame, values: pd.Series) -> list[Found]:
@@ -100,9 +107,8 @@ def say_what_fails(table: pd.DataFrame) -> str:
 # How cases are drawn
 
 
-def point_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
-    """The looks of variants whose cases are points: their colours, one marker, no line."""
-    return {label: replace(look, linestyle="", marker="o") for label, look in variant_looks(variants, style).items()}
+point_looks = partial(variant_looks, linestyle="", marker="o")
+"""The looks of variants whose cases are points: their colours, one marker, no line."""
 
 
 def mark_hollow(rows: pd.DataFrame) -> pd.DataFrame:
