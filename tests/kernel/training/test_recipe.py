@@ -20,7 +20,6 @@ from symlab.training import stack_size
 from symlab.training.objective import Replica
 from symlab.training.on_samples import TrainingData
 from symlab.training.optimizer import Optimizer
-from symlab.training.population import Population
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints
 from symlab.training.settings import Recipe
@@ -346,15 +345,6 @@ def test_identity_plus_w_without_biases(train, stacked):
 def test_patterns_of_penalties_match_parameters(train):
     with pytest.raises(UserError, match=r"recipe.penalties has the pattern 'linear\.\*', which matches no parameter"):
         train(make_run({"penalties": {"linear.*": 0.1}}), False)
-
-
-@pytest.mark.parametrize("changes", [{"momentum": 0.9}, {"weight_decay": 0.1}, {"batch_size": 4}, {"l1": 0.1}])
-def test_a_population_s_loss_is_descended_by_plain_steps_alone(changes):
-    plain = {**SGD, "epochs": 1, "batch_size": 5}
-    population = Population(None, steps=5, stop_below=0, stop_above=1)
-    assert population.prepared(Recipe(**plain), None, KEY) is population
-    with pytest.raises(UserError, match=r"study study, variant variant: .* plain steps"):
-        population.prepared(Recipe(**plain | changes), None, KEY)
 
 
 def test_new_keys_leave_a_recipe_s_spec_as_it_was():

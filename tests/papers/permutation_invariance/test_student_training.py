@@ -6,7 +6,8 @@ import signal
 import pytest
 import torch
 
-from symlab.errors import Interrupted
+from symlab.errors import Interrupted, UserError
+from symlab.papers.permutation_invariance.population import Population
 from symlab.papers.permutation_invariance.population_loss import (
     batch_loss_and_gradient,
     loss_and_gradient,
@@ -17,6 +18,7 @@ from symlab.papers.permutation_invariance.student_points import STEPS_PER_EPOCH,
 from symlab.papers.permutation_invariance.student_training import Student, on_sphere, train_students
 from symlab.seeds import torch_generator
 from symlab.training.resume import Checkpoints
+from symlab.training.settings import Recipe
 
 KEY = ("study", "widths")
 GRID = Widths(M=3, d=4, m=5, runs=4, steps=3000, stop_below=1e-6)
@@ -111,3 +113,12 @@ def test_training_that_is_stopped_goes_on_with_the_same_bits(tmp_path, monkeypat
     with Checkpoints(path, {"spec": 1}, 10, print) as checkpoints:
         resumed = train_students(POINT, range(4), GRID, KEY, checkpoints=checkpoints)
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+
+
+@pytest.mark.parametrize("changes", [{"momentum": 0.9}, {"weight_decay": 0.1}, {"batch_size": 4}, {"l1": 0.1}])
+def test_a_population_s_loss_is_descended_by_plain_steps_alone(changes):
+    plain = {"optimizer": "sgd", "momentum": 0, "weight_decay": 0, "lr": 0.05, "epochs": 1, "batch_size": 5}
+    population = Population(None, steps=5, stop_below=0, stop_above=1)
+    assert population.prepared(Recipe(**plain), None, ("study", "variant")) is population
+    with pytest.raises(UserError, match=r"study study, variant variant: .* plain steps"):
+        population.prepared(Recipe(**plain | changes), None, ("study", "variant"))

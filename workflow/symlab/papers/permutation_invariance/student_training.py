@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from symlab.artifacts import Tensors
 from symlab.measures.job import Job
 from symlab.networks import Normal
+from symlab.papers.permutation_invariance.population import STEPS, Population
 from symlab.papers.permutation_invariance.population_loss import batch_loss_and_gradient, loss_and_gradient
 from symlab.papers.permutation_invariance.settings import Grid
 from symlab.papers.permutation_invariance.student_points import STEPS_PER_EPOCH, Point
 from symlab.schemes import Standard
 from symlab.training.objective import Replica
-from symlab.training.population import STEPS, Population
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints
 from symlab.training.settings import Recipe
