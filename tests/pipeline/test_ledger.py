@@ -30,6 +30,7 @@ from symlab.study.claim import (
     difference_of,
     exact_value,
     mean_of,
+    not_measured,
     ratio_of,
     share_of,
     value_of_all,
@@ -61,6 +62,16 @@ def test_phrases_are_told_where_no_case_has_a_value(card):
             raise UserError("the study lacks layer 3")
 
     assert list(judged(card, claim("one", measure))["case"]) == ["layer 1"]
+    # A phrase speaks of the claim; a case that has no value stands beside those that have one.
+    ledger = judged(card, claim("one", lambda tables: [*measure(tables), not_measured("layer 3", "is too small")]))
+    assert ledger[["case", "verdict", "detail"]].to_numpy().tolist()[1:] == [["layer 3", "not run", "is too small"]]
+    (told,) = group_claims(ledger)
+    assert (told.verdict, told.range, len(told.measured)) == ("held", "1", 1)
+    alone = judged(card, claim("one", lambda tables: [not_measured("layer 3", "is too small"), "needs a layer 1"]))
+    assert alone[["case", "verdict", "detail"]].to_numpy().tolist() == [
+        ["layer 3", "not run", "is too small"],
+        ["", "not run", "needs a layer 1"],
+    ]
     stopped = judged(card, claim("one", partial(measure, stop=True)))
     assert stopped[["verdict", "detail"]].to_numpy().tolist() == [["not run", "the study lacks layer 3"]]
 

@@ -99,8 +99,8 @@ def test_cifar_from_jpeg_images_is_cifar():
 def test_a_curve_without_a_peak_within_its_widths_has_none(claim_id):
     falling = network_barriers()
     falling["barrier_max"] = np.where(falling["matching"] == "none", 1.2, 1 / falling["width"])
-    (row,) = verdicts(claim_id, {"barriers.csv": falling}).itertuples()
-    assert row.holds is None and "peak within them" in row.detail
+    rows = verdicts(claim_id, {"barriers.csv": falling})
+    assert set(rows["verdict"]) == {"not run"} and rows["detail"].str.contains("peak within them").all()
 
 
 def test_families_of_networks_are_cases_of_their_own():
@@ -156,7 +156,10 @@ def test_where_matching_leaves_no_barrier_it_has_no_peak():
         table.loc[(table["source"] == "gd") & (table["M"] == 12) & (table["m"] >= 12), column] *= 1e-5
     for claim_id in ("2-trained-peak", "4-second-descent"):
         rows = verdicts(claim_id, {"widths_barriers.csv": table})
-        assert list(rows["case"]) == BOTH[:2], claim_id
+        # They have no value, and are told as not run beside the others.
+        assert list(rows["case"]) == BOTH, claim_id
+        assert list(rows["verdict"][2:]) == ["not run"] * 2 and list(rows["n"][2:]) == [0, 0]
+        assert rows["detail"][2:].str.startswith("no barrier is left").all()
 
 
 def test_a_peak_of_a_coarse_grid_is_known_to_lie_between_its_neighbours():

@@ -306,7 +306,7 @@ def _scales(claims: Sequence[Judged]) -> str:
 
 def _verdict_of(claim: Judged) -> str:
     verdict = f"**{claim.verdict}**" if claim.verdict == FAILED else claim.verdict
-    verdict += f" in {claim.against} of {len(claim.cases)}" if 0 < claim.against < len(claim.cases) else ""
+    verdict += f" in {claim.against} of {len(claim.measured)}" if 0 < claim.against < len(claim.measured) else ""
     return verdict if claim.kind == FINDING else f"{verdict} ({claim.kind})"
 
 

@@ -21,7 +21,7 @@ from symlab.pipeline.registry import switches
 from symlab.plotting.numbers import format_number, format_value, typeset
 from symlab.study.card import Paper, with_ids
 from symlab.study.claim import Case as Key
-from symlab.study.claim import Claim, Measurement, Tables
+from symlab.study.claim import Claim, Measurement, Tables, not_measured
 from symlab.words import counted
 
 HELD, FAILED, UNDECIDED, ONE_UNIT, NOT_RUN, ERROR = "held", "failed", "undecided", "one unit", "not run", "error"
@@ -107,14 +107,17 @@ def evaluate_claim(claim: Claim, tables: Tables, study: str = "") -> list[tuple[
         # Whatever it is, it hides no other claim; the job ends with errors_of once the ledger is made.
         logger.exception("Claim %s of study %s could not be evaluated.", claim.id, study)
         return [(_missing(f"{type(error).__name__}: {error}"), ERROR)]
-    if measured := [each for each in found if isinstance(each, Measurement)]:
-        return [(each, judge(claim, each)) for each in measured]
+    cases = [(each, judge(claim, each)) for each in found if isinstance(each, Measurement)]
     reasons = dict.fromkeys(each for each in found if isinstance(each, str))
-    return [(_missing("; ".join(reasons) or "the study has no such networks"), NOT_RUN)]
+    if not cases or (reasons and not any(each.n for each, _ in cases)):
+        cases.append((_missing("; ".join(reasons) or "the study has no such networks"), NOT_RUN))
+    return cases
 
 
 def judge(claim: Claim, measured: Measurement) -> str:
     """The verdict on one measured value; an undefined one (NaN) speaks neither for a claim nor against it."""
+    if not measured.n:
+        return NOT_RUN
     if measured.open or math.isnan(measured.value):
         return UNDECIDED
     if measured.interval is None:
@@ -132,7 +135,7 @@ def _lacks(missing: Sequence[str]) -> str:
 
 
 def _missing(why: str) -> Measurement:
-    return Measurement(math.nan, 0, detail=why, unit="")
+    return not_measured("", why)
 
 
 def row_of(
@@ -243,11 +246,16 @@ class Judged:
         return sum(case.verdict == FAILED for case in self.cases)
 
     @property
+    def measured(self) -> tuple[Case, ...]:
+        """The cases with a verdict; the first one where none has."""
+        return tuple(case for case in self.cases if case.verdict != NOT_RUN) or self.cases[:1]
+
+    @property
     def range(self) -> str:
         """Smallest and largest value; the one value of a single case, with its error."""
-        if len(self.cases) == 1:
-            return self.cases[0].measured
-        values = [case.value for case in self.cases if not math.isnan(case.value)]
+        if len(self.measured) == 1:
+            return self.measured[0].measured
+        values = [case.value for case in self.measured if not math.isnan(case.value)]
         low, high = (format_number(each(values)) if values else "undefined" for each in (min, max))
         return low if low == high else f"{low} to {high}"
 

@@ -76,7 +76,8 @@ def rejudge(
                     rows.append(_without_value(row, *known[name]))
                     continue
                 when = " at ".join(filter(None, [row["verdict"], judged]))
-                said = study not in (tables or {}) or row["detail"].startswith((EARLIER, CHANGED))
+                lacking = row["verdict"] == NOT_RUN
+                said = lacking or study not in (tables or {}) or row["detail"].startswith((EARLIER, CHANGED))
                 rows.append(_refresh(row, *known[name], "" if said else f"{EARLIER} ({when}), table not kept"))
     there = {(row["claim"], row["study"]) for row in rows}
     rows += [row for row in fresh if row["verdict"] != NOT_RUN and (row["claim"], row["study"]) not in there]

@@ -267,15 +267,16 @@ def _tell_values(claim: Judged) -> str:
 
     Where a claim failed in some cases, the others say their verdict.
     """
-    many, failed = len(claim.cases) > CASES_TOLD, [case for case in claim.cases if case.verdict == FAILED]
+    measured = claim.measured
+    many, failed = len(measured) > CASES_TOLD, [case for case in measured if case.verdict == FAILED]
     if many and not 0 < len(failed) <= CASES_TOLD:
-        return f"{claim.range} ({len(claim.cases)} cases)"
+        return f"{claim.range} ({len(measured)} cases)"
     told = []
-    for case in failed if many else claim.cases:
+    for case in failed if many else measured:
         verdict = case.verdict if failed and case.verdict != FAILED else ""
         notes = ", ".join(filter(None, [case.name, verdict]))
         told.append(f"{case.measured} ({notes})" if notes else case.measured)
-    return ", ".join(told) + (f" ({len(failed)} of {len(claim.cases)} cases)" if many else "")
+    return ", ".join(told) + (f" ({len(failed)} of {len(measured)} cases)" if many else "")
 
 
 def _view_figures(paper: Paper, figures: Mapping[str, Sequence[Path]], results: Path, drawings: Drawings) -> list[View]:

@@ -130,7 +130,7 @@ class Claim:
     tables: tuple[str, ...]
     """The files that ``measure`` reads; it sees nothing else."""
     measure: Callable[[Tables], Iterable[Found]]
-    """A measurement for each case; phrases that say why there is none are told where no case has one."""
+    """A measurement for each case (``not_measured``: why it has none); phrases are told where no case has one."""
     kind: Kind = "finding"
     also: tuple[str, ...] = ()
     """Other ids under which a study may list the figure: the figure whose panel it is, or one that repeats it."""
@@ -186,6 +186,11 @@ def exact_value(value: float, n: int = 1, case: str = "", detail: str = "", unit
     So is a test whose threshold leaves room for chance itself: a p-value, a number of standard errors.
     """
     return Measurement(value, n, None, case, detail, 0.0, unit)
+
+
+def not_measured(case: str, why: str) -> Measurement:
+    """A case that the tables are too few for, or in which there is nothing to measure: told as not run, and why."""
+    return Measurement(math.nan, 0, case=case, detail=why, unit="")
 
 
 def value_of_all(
@@ -295,8 +300,8 @@ def minus(high: Measurement, low: Measurement, detail: str = "") -> Measurement:
 
 
 def without_phrases(found: Sequence[Found]) -> list[Measurement]:
-    """What was measured, without the phrases that say why something was not."""
-    return [each for each in found if isinstance(each, Measurement)]
+    """What was measured, without the phrases and cases that say why something was not."""
+    return [each for each in found if isinstance(each, Measurement) and each.n]
 
 
 def worst_of_each(measured: Sequence[Found], score: Callable[[float], float], *places: str) -> list[Found]:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.study.cases import cases_of
-from symlab.study.claim import Case, Found, Measurement, statistic_of, t_quantile
+from symlab.study.claim import Case, Found, Measurement, not_measured, statistic_of, t_quantile
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,12 @@ Statistic = Callable[[Curve], tuple[float, str] | tuple[float, str, tuple[float,
 def measure_each(
     found: Sequence[Curve], statistic: Statistic, lacking: str, unless: Callable[[Curve], str] = lambda curve: ""
 ) -> list[Found]:
-    """A statistic of each curve, or what ``unless`` says of it; ``lacking`` where there is none."""
-    return [(unless(curve) if curve.defined else "") or curve.measure(statistic) for curve in found] or [lacking]
+    """A statistic of each curve, or as not measured what ``unless`` says of it; ``lacking`` where there is none."""
+    lacks = [unless(curve) if curve.defined else "" for curve in found]
+    return [
+        not_measured(curve.case, why) if why else curve.measure(statistic)
+        for curve, why in zip(found, lacks, strict=True)
+    ] or [lacking]
 
 
 def curves(

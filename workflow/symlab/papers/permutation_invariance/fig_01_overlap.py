@@ -11,7 +11,7 @@ from symlab.papers.permutation_invariance.drawing import WIDTH, key_of, mark_wid
 from symlab.plotting.style import PAGE, Axes, Color, Figure, LineStyleType, Look, Style, palette
 from symlab.study.card import Drawing
 from symlab.study.cases import cases_of
-from symlab.study.claim import Bound, Claim, Found, Tables, exact_value
+from symlab.study.claim import Bound, Claim, Found, Tables, exact_value, not_measured
 from symlab.study.facets import draw_rows, facets, labelled
 from symlab.study.tables import need
 
@@ -84,7 +84,7 @@ def minimum(tables: Tables) -> Iterator[Found]:
         M, curve = case.key["M"], rows.set_index("m")["overlap"].astype(float).sort_index()
         ratio = curve.index / M
         if not ((ratio > 2) & (ratio <= 2.4)).any() or 2 not in ratio or ratio.min() >= 2 or ratio.max() <= 2.4:
-            yield f"{case}: needs widths below 2M, of 2M, up to 2.4M and beyond"
+            yield not_measured(case, "needs widths below 2M, of 2M, up to 2.4M and beyond")
             continue
         place = math.nan if curve.isna().any() else curve.idxmin()
         detail = f"T = {curve.min():.4f} at m = {place:g}; T = {curve[2 * M]:.4f} at m = 2M"

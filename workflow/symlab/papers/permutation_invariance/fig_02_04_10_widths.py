@@ -123,9 +123,9 @@ def peaks(tables: Tables, samples: bool = True) -> list[Found]:
         M, peak = curve.case.key["M"], curve["barrier"].idxmax()
         ratio = curve.places / M
         if ((ratio > 1) & (ratio <= 2.5)).sum() < 2 or not (ratio > 2.5).any():
-            return f"{curve.case}: needs two widths above M and up to 2.5 M, and one beyond"
+            return "needs two widths above M and up to 2.5 M, and one beyond"
         if peak == curve.places[0] > M:
-            return f"{curve.case}: is largest at the first width, m = {peak:g}, below which there are no students"
+            return f"is largest at the first width, m = {peak:g}, below which there are no students"
         return students.without_barrier(curve)
 
     def place(curve: Curve) -> tuple[float, str, tuple[float, float]]:
@@ -154,7 +154,7 @@ def fall_by_matching(tables: Tables) -> list[Found]:
 def left_of_peak(tables: Tables, samples: bool, from_ratio: float) -> list[Found]:
     def lacks(curve: Curve) -> str:
         if curve.places[-1] < from_ratio * curve.case.key["M"]:
-            return f"{curve.case}: needs a width of {from_ratio:g} M or more"
+            return f"needs a width of {from_ratio:g} M or more"
         return students.without_barrier(curve)
 
     rows = students.matched(tables[TABLE]).query("ratio > 1")
@@ -242,7 +242,7 @@ def left_below_M(tables: Tables) -> list[Found]:
     found, lacking = students.mean_barriers(rows), "needs trained students narrower than their teacher"
 
     def lacks(curve: Curve) -> str:
-        return f"{curve.case}: needs three widths below M" if len(curve.places) < 3 else ""
+        return "needs three widths below M" if len(curve.places) < 3 else ""
 
     return measure_each(found, students.last_over_top, lacking, lacks)
 

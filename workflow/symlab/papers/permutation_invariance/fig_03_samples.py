@@ -70,7 +70,7 @@ FIGURES = {
 def place_of_peak(tables: Tables) -> list[Found]:
     def lacks(curve: Curve) -> str:
         enough = _wide_enough(curve.places / curve.case.key["M"])
-        return "" if enough else f"{curve.case}: needs a width below {LOW} M, two up to {HIGH} M and one beyond"
+        return "" if enough else f"needs a width below {LOW} M, two up to {HIGH} M and one beyond"
 
     def place(curve: Curve) -> tuple[float, str, tuple[float, float]]:
         M, fraction = curve.case.key["M"], curve["barrier"] / curve["direct"]

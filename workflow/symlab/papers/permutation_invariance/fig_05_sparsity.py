@@ -78,7 +78,7 @@ def growth_at_smallest_rate(tables: Tables) -> list[Found]:
 
     def lacks(curve: Curve) -> str:
         value, told = share(curve)
-        compare = f"{curve.case}: needs a growth at the largest learning rate to compare with ({told})"
+        compare = f"needs a growth at the largest learning rate to compare with ({told})"
         return compare if math.isnan(value) else ""
 
     return measure_each(_of_extremes(tables), share, LACKING, lacks)

@@ -12,7 +12,7 @@ from symlab.papers.permutation_invariance.students import keep, name_students, t
 from symlab.plotting.style import ERROR_ALPHA, Axes, Color, Figure, Look, Style, line_entry, palette
 from symlab.study.card import Drawing
 from symlab.study.cases import cases_of
-from symlab.study.claim import Case, Claim, Found, Tables, above, at_most, exact_value
+from symlab.study.claim import Case, Claim, Found, Tables, above, at_most, exact_value, not_measured
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, labelled
 from symlab.study.tables import need, some
 
@@ -123,7 +123,7 @@ def distance_from_simplex(tables: Tables) -> Iterator[Found]:
         init = name_init(rows.iloc[0])
         case = Case(f"initial weights of {init}", init=init, d=d, m=m)
         if M != 1 or rows["runs"].min() < FEWEST_RUNS:
-            yield f"{case}: needs M = 1 and {FEWEST_RUNS} students"
+            yield not_measured(case, f"needs M = 1 and {FEWEST_RUNS} students")
             continue
         error = rows["std"].to_numpy(dtype=float) / np.sqrt(rows["runs"].to_numpy(dtype=float))
         scores = (rows["mean"] - rows["expected"]).abs().to_numpy(dtype=float) / error

@@ -117,7 +117,7 @@ def _peaks(curve: Curve) -> pd.Series:
 def _without_peak(curve: Curve) -> str:
     """Says that a curve is largest at an end of its widths; empty where none is."""
     ends = _at_an_end(curve["barrier_max"].unstack("width")).any()
-    return f"{curve.case}: needs networks of several depths or data sets with a peak within them" if ends else ""
+    return "needs networks of several depths or data sets with a peak within them" if ends else ""
 
 
 _claim = partial(Claim, owner="paper", origin="ours", tables=(TABLE,))

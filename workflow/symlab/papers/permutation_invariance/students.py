@@ -93,7 +93,7 @@ def mean_runs(rows: pd.DataFrame, column: str, along: str | Sequence[str]) -> li
 def without_barrier(curve: Curve) -> str:
     """Says that matching leaves no barrier anywhere; empty where it does leave one."""
     part = curve["barrier"].max() / curve["direct"].max()
-    return f"{curve.case}: no barrier is left, at most {part:.1g} of the direct one" if part < NO_BARRIER else ""
+    return f"no barrier is left, at most {part:.1g} of the direct one" if part < NO_BARRIER else ""
 
 
 def last_over_top(curve: Curve) -> tuple[float, str]:

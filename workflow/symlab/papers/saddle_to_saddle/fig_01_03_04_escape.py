@@ -9,7 +9,7 @@ import pandas as pd
 from symlab.papers.saddle_to_saddle.escapes import LAYERS, NETWORK, at_drop, by_depth, by_network
 from symlab.plotting.style import PAGE, Figure, Look, Style, palette
 from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Tables, above, at_least, below, share_of
+from symlab.study.claim import Case, Claim, Found, Tables, above, at_least, below, not_measured, share_of
 from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows, labelled
 from symlab.study.tables import need, some
 
@@ -156,7 +156,7 @@ def second_gained(tables: Tables) -> Iterator[Found]:
     for L, rows in beyond.items():
         end = rows[rows["event"] == rows["ends"]]
         if end.empty:
-            yield f"no network of depth {L} leaves the second plateau within its run"
+            yield not_measured(Case(f"depth {L}", L=L), "no network leaves the second plateau within its run")
             continue
         after = after_escape(rows).merge(end[NETWORK].drop_duplicates())
         both = (by_network(each[each["layer"] > 0], "second", "layer") for each in (end, after))
