@@ -5,7 +5,7 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.masks import W_1
-from symlab.papers.neuron_identifiability.rows import MODEL, signed_sqrt
+from symlab.papers.neuron_identifiability.rows import MODEL, describe, signed_sqrt
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, SMALL, costs_by_network, is_below
 from symlab.papers.neuron_identifiability.swap_panels import need_k
 from symlab.plotting import style as plot
@@ -44,8 +44,7 @@ def _cheapest(costs: pd.DataFrame) -> pd.DataFrame:
     rows = costs[W_1(costs) & (costs["layer"] == 1)]
     either = pd.concat([rows.assign(neuron=rows["i"]), rows.assign(neuron=rows["j"])])
     least = either.groupby([*MODEL, "neuron"], sort=False)["swap_cost"].agg(lambda each: each.min(skipna=False))
-    described = costs.drop(columns=["i", "j", "swap_cost", *MODEL[1:]]).drop_duplicates("variant")
-    found = least.reset_index().merge(described, on="variant")
+    found = describe(least.reset_index(), costs)
     return found.assign(m=found.groupby(MODEL)["neuron"].transform("size"))
 
 

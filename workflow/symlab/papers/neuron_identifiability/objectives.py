@@ -38,11 +38,6 @@ WAY = "how far the identity comes on the way from random permutations (0) to the
 """The quantity of most claims."""
 FAR, NEAR = 0.15, 0.9
 """Shares of the way from random permutations to the optimal one that count as far from it and as nearly there."""
-FAR_FROM_OPTIMAL = (
-    "The paper's ratio of identity to optimum starts near 0 at σ_F = 0; less than a sixth of the way is read as near "
-    "0. Random permutations are the floor: without it the ratio is theirs where activations are alike. A sketch on "
-    "digits had been seen."
-)
 NEARLY_OPTIMAL = (
     "The paper calls the identity nearly optimal for large enough σ_F; a tenth is left for noise between runs. A "
     "sketch on digits had been seen."
