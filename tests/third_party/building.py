@@ -5,6 +5,7 @@ dimensions within them apart, the residual stream, hidden units, channels, exper
 tokens, pixels, classes, positions turned by rotary embeddings. Copies of tied tensors count again.
 """
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -89,6 +90,8 @@ WORDS = SIZES | {
 }
 DECODER = WORDS | {"num_key_value_heads": 2, "use_cache": False}
 MIXTURE = DECODER | {"num_experts_per_tok": 2, "head_dim": 8}
+SMALL = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "use_cache": False}
+GPT = {"vocab_size": 64, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 32, "use_cache": False}
 BART = {
     "vocab_size": 64,
     "d_model": 32,
@@ -163,12 +166,13 @@ images, latents, waves = noise(3, 32, 32), noise(4, 8, 8), noise(400)
 
 
 def hugging(
-    axes: int, model: str, config: str, inputs: Callable = words, *, lost: int = 0, which: int = 0, **options: Any
+    axes: int, model: str, inputs: Callable = words, *, lost: int = 0, which: int = 0, **options: Any
 ) -> Family:
     def build() -> nn.Module:
         import transformers
 
-        return Picked(getattr(transformers, model)(getattr(transformers, config)(**options)), which)
+        kind = getattr(transformers, model)
+        return Picked(kind(kind.config_class(**options)), which)
 
     return Family("transformers", build, inputs, axes, lost)
 
@@ -203,6 +207,15 @@ def timm_model(name: str, axes: int, **options: Any) -> Family:
     return Family("timm", build, images, axes)
 
 
+def timm_class(module: str, name: str, *sizes: int, **options: Any) -> Callable[[], nn.Module]:
+    """A network of timm from its class, smaller than any that has a name."""
+
+    def build() -> nn.Module:
+        return getattr(importlib.import_module(f"timm.models.{module}"), name)(*sizes, **options)
+
+    return build
+
+
 def mixer(mlp_ratio: Any = (0.5, 4.0), **options: str) -> Callable[[], nn.Module]:
     def build() -> nn.Module:
         from timm.models import mlp_mixer
@@ -212,12 +225,6 @@ def mixer(mlp_ratio: Any = (0.5, 4.0), **options: str) -> Callable[[], nn.Module
         return mlp_mixer.MlpMixer(mlp_ratio=mlp_ratio, **sizes, **layers)
 
     return build
-
-
-def conv_mixer() -> nn.Module:
-    from timm.models.convmixer import ConvMixer
-
-    return ConvMixer(24, 2, kernel_size=3, patch_size=4, num_classes=5)
 
 
 def without_norms() -> nn.Module:

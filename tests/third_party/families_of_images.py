@@ -7,37 +7,35 @@ from building import (
     VIT,
     WINDOWS,
     Family,
-    conv_mixer,
     detector,
     hugging,
     images,
     mixer,
     noise,
     outlooks,
+    timm_class,
     timm_model,
     without_norms,
 )
 
 IMAGES = {
-    "ViT": hugging(36, "ViTForImageClassification", "ViTConfig", images, **IMAGE),
-    "DeiT": hugging(37, "DeiTForImageClassification", "DeiTConfig", images, **IMAGE),
+    "ViT": hugging(36, "ViTForImageClassification", images, **IMAGE),
+    "DeiT": hugging(37, "DeiTForImageClassification", images, **IMAGE),
     "DINOv2 with registers": hugging(
         39,
         "Dinov2WithRegistersForImageClassification",
-        "Dinov2WithRegistersConfig",
         images,
         mlp_ratio=2,
         num_register_tokens=4,
         **{k: v for k, v in IMAGE.items() if k != "intermediate_size"},
     ),
     "timm MLP-Mixer": Family("timm", mixer(), images, 14),
-    "BEiT": hugging(35, "BeitForImageClassification", "BeitConfig", images, **IMAGE),
-    "ConvNeXt v2": hugging(36, "ConvNextV2ForImageClassification", "ConvNextV2Config", images, **STAGES),
-    "PoolFormer": hugging(24, "PoolFormerForImageClassification", "PoolFormerConfig", images, **STAGES),
+    "BEiT": hugging(35, "BeitForImageClassification", images, **IMAGE),
+    "ConvNeXt v2": hugging(36, "ConvNextV2ForImageClassification", images, **STAGES),
+    "PoolFormer": hugging(24, "PoolFormerForImageClassification", images, **STAGES),
     "ResNet": hugging(
         20,
         "ResNetForImageClassification",
-        "ResNetConfig",
         images,
         hidden_sizes=[8, 12],
         depths=[2, 2],
@@ -46,29 +44,27 @@ IMAGES = {
     ),
     "timm ViT": timm_model("vit_tiny_patch16_224", 32, **VIT),
     "timm ResNet-18": timm_model("resnet18", 40, num_classes=5),
-    "CLIP vision": hugging(35, "CLIPVisionModelWithProjection", "CLIPVisionConfig", images, projection_dim=16, **IMAGE),
+    "CLIP vision": hugging(35, "CLIPVisionModelWithProjection", images, projection_dim=16, **IMAGE),
     # Pooled by attention.
-    "SigLIP vision": hugging(46, "SiglipVisionModel", "SiglipVisionConfig", images, which=1, **IMAGE),
+    "SigLIP vision": hugging(46, "SiglipVisionModel", images, which=1, **IMAGE),
     # The residual stream is the output.
-    "BLIP vision": hugging(20, "BlipVisionModel", "BlipVisionConfig", images, **IMAGE),
-    "Swin": hugging(75, "SwinForImageClassification", "SwinConfig", images, **WINDOWS),
-    "Swin v2": hugging(87, "Swinv2ForImageClassification", "Swinv2Config", images, **WINDOWS),
-    "ConvNeXt": hugging(28, "ConvNextForImageClassification", "ConvNextConfig", images, **STAGES),
+    "BLIP vision": hugging(20, "BlipVisionModel", images, **IMAGE),
+    "Swin": hugging(75, "SwinForImageClassification", images, **WINDOWS),
+    "Swin v2": hugging(87, "Swinv2ForImageClassification", images, **WINDOWS),
+    "ConvNeXt": hugging(28, "ConvNextForImageClassification", images, **STAGES),
     "RegNet": hugging(
         51,
         "RegNetForImageClassification",
-        "RegNetConfig",
         images,
         embedding_size=8,
         hidden_sizes=[16, 24],
         depths=[2, 1],
         groups_width=8,
     ),
-    "MobileNetV2": hugging(87, "MobileNetV2ForImageClassification", "MobileNetV2Config", images, depth_multiplier=0.25),
+    "MobileNetV2": hugging(87, "MobileNetV2ForImageClassification", images, depth_multiplier=0.25),
     "MobileViT": hugging(
         210,
         "MobileViTForImageClassification",
-        "MobileViTConfig",
         images,
         image_size=32,
         hidden_sizes=[16, 24, 32],
@@ -78,7 +74,6 @@ IMAGES = {
     "SegFormer": hugging(
         89,
         "SegformerForSemanticSegmentation",
-        "SegformerConfig",
         images,
         sr_ratios=[4, 2, 1, 1],
         decoder_hidden_size=20,
@@ -87,15 +82,12 @@ IMAGES = {
     "PVT": hugging(
         77,
         "PvtForImageClassification",
-        "PvtConfig",
         images,
         image_size=32,
         sequence_reduction_ratios=[4, 2, 1, 1],
         **PYRAMID,
     ),
-    "PVT v2": hugging(
-        76, "PvtV2ForImageClassification", "PvtV2Config", images, image_size=32, sr_ratios=[4, 2, 1, 1], **PYRAMID
-    ),
+    "PVT v2": hugging(76, "PvtV2ForImageClassification", images, image_size=32, sr_ratios=[4, 2, 1, 1], **PYRAMID),
     # The residual streams of encoders stay: sinusoids are added to them.
     "Conditional DETR": detector(
         107,
@@ -136,7 +128,9 @@ IMAGES = {
     "timm EfficientNet": timm_model("test_efficientnet", 32, num_classes=5),
     # Half of a block's hidden units are the other half's gates, and some of those are convolved.
     "timm MambaOut": timm_model("test_mambaout", 66, num_classes=5),
-    "timm ConvMixer": Family("timm", conv_mixer, images, 8),
+    "timm ConvMixer": Family(
+        "timm", timm_class("convmixer", "ConvMixer", 24, 2, kernel_size=3, patch_size=4, num_classes=5), images, 8
+    ),
     "timm ResMLP": Family("timm", mixer(4, block_layer="ResBlock", norm_layer="Affine"), images, 20),
     "timm gMLP": Family("timm", mixer(4, block_layer="SpatialGatingBlock", mlp_layer="GatedMlp"), images, 12),
     # Standardised weights.

@@ -26,7 +26,6 @@ OTHERS = {
     "PatchTST": hugging(
         35,
         "PatchTSTForPrediction",
-        "PatchTSTConfig",
         noise(32, 3),
         num_input_channels=3,
         context_length=32,
@@ -39,12 +38,11 @@ OTHERS = {
         prediction_length=4,
         scaling=None,
     ),
-    "Wav2Vec2": hugging(57, "Wav2Vec2ForCTC", "Wav2Vec2Config", waves, **SOUND),
-    "HuBERT": hugging(57, "HubertForCTC", "HubertConfig", waves, **SOUND),
+    "Wav2Vec2": hugging(57, "Wav2Vec2ForCTC", waves, **SOUND),
+    "HuBERT": hugging(57, "HubertForCTC", waves, **SOUND),
     "Whisper encoder": hugging(
         39,
         "WhisperForAudioClassification",
-        "WhisperConfig",
         noise(8, 20),
         vocab_size=64,
         d_model=32,
@@ -67,7 +65,6 @@ OTHERS = {
     "VideoMAE": hugging(
         20,
         "VideoMAEForVideoClassification",
-        "VideoMAEConfig",
         noise(4, 3, 16, 16),
         num_frames=4,
         **IMAGE | {"image_size": 16},
@@ -75,7 +72,6 @@ OTHERS = {
     "TimeSformer": hugging(
         57,
         "TimesformerForVideoClassification",
-        "TimesformerConfig",
         noise(4, 3, 16, 16),
         num_frames=4,
         **IMAGE | {"image_size": 16},

@@ -4,7 +4,9 @@ import torch
 from building import (
     BART,
     DECODER,
+    GPT,
     MIXTURE,
+    SMALL,
     T5,
     WORDS,
     Family,
@@ -15,11 +17,10 @@ from building import (
 )
 
 TEXTS = {
-    "BERT": hugging(38, "BertForSequenceClassification", "BertConfig", **WORDS),
+    "BERT": hugging(38, "BertForSequenceClassification", **WORDS),
     "DistilBERT": hugging(
         37,
         "DistilBertForSequenceClassification",
-        "DistilBertConfig",
         vocab_size=64,
         dim=32,
         n_layers=2,
@@ -27,77 +28,40 @@ TEXTS = {
         hidden_dim=48,
         max_position_embeddings=32,
     ),
-    "ELECTRA": hugging(40, "ElectraForSequenceClassification", "ElectraConfig", embedding_size=24, **WORDS),
-    "ALBERT": hugging(24, "AlbertForSequenceClassification", "AlbertConfig", embedding_size=24, **WORDS),
-    "MPNet": hugging(38, "MPNetForSequenceClassification", "MPNetConfig", **WORDS),
-    "GPT-2": hugging(
-        31,
-        "GPT2LMHeadModel",
-        "GPT2Config",
-        vocab_size=64,
-        n_embd=32,
-        n_layer=2,
-        n_head=4,
-        n_positions=32,
-        use_cache=False,
-    ),
+    "ELECTRA": hugging(40, "ElectraForSequenceClassification", embedding_size=24, **WORDS),
+    "ALBERT": hugging(24, "AlbertForSequenceClassification", embedding_size=24, **WORDS),
+    "MPNet": hugging(38, "MPNetForSequenceClassification", **WORDS),
+    "GPT-2": hugging(31, "GPT2LMHeadModel", **GPT),
     "OPT": hugging(
         35,
         "OPTForCausalLM",
-        "OPTConfig",
-        vocab_size=64,
-        hidden_size=32,
-        num_hidden_layers=2,
         ffn_dim=48,
         num_attention_heads=4,
         max_position_embeddings=32,
         word_embed_proj_dim=32,
-        use_cache=False,
+        **SMALL,
     ),
-    "Llama": hugging(38, "LlamaForCausalLM", "LlamaConfig", **DECODER),
-    "Mistral": hugging(38, "MistralForCausalLM", "MistralConfig", **DECODER),
-    "Qwen2": hugging(38, "Qwen2ForCausalLM", "Qwen2Config", **DECODER),
-    "Qwen3": hugging(38, "Qwen3ForCausalLM", "Qwen3Config", head_dim=8, **DECODER),
-    "Gemma": hugging(38, "GemmaForCausalLM", "GemmaConfig", head_dim=8, **DECODER),
-    "Phi-3": hugging(32, "Phi3ForCausalLM", "Phi3Config", **DECODER),
-    "BLOOM": hugging(
-        22, "BloomForCausalLM", "BloomConfig", vocab_size=64, hidden_size=32, n_layer=2, n_head=4, use_cache=False
-    ),
+    "Llama": hugging(38, "LlamaForCausalLM", **DECODER),
+    "Mistral": hugging(38, "MistralForCausalLM", **DECODER),
+    "Qwen2": hugging(38, "Qwen2ForCausalLM", **DECODER),
+    "Qwen3": hugging(38, "Qwen3ForCausalLM", head_dim=8, **DECODER),
+    "Gemma": hugging(38, "GemmaForCausalLM", head_dim=8, **DECODER),
+    "Phi-3": hugging(32, "Phi3ForCausalLM", **DECODER),
+    "BLOOM": hugging(22, "BloomForCausalLM", vocab_size=64, hidden_size=32, n_layer=2, n_head=4, use_cache=False),
     "Falcon": hugging(
-        26,
-        "FalconForCausalLM",
-        "FalconConfig",
-        vocab_size=64,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_kv_heads=2,
-        new_decoder_architecture=True,
-        use_cache=False,
+        26, "FalconForCausalLM", num_attention_heads=4, num_kv_heads=2, new_decoder_architecture=True, **SMALL
     ),
-    "BART classifier": hugging(96, "BartForSequenceClassification", "BartConfig", sentences, **BART),
-    "CLIP text": hugging(35, "CLIPTextModelWithProjection", "CLIPTextConfig", projection_dim=16, **WORDS),
-    "Mamba": hugging(
-        30,
-        "MambaForCausalLM",
-        "MambaConfig",
-        vocab_size=64,
-        hidden_size=32,
-        state_size=8,
-        num_hidden_layers=2,
-        use_cache=False,
-    ),
-    "Mixtral": hugging(44, "MixtralForCausalLM", "MixtralConfig", num_local_experts=4, **MIXTURE),
-    "Qwen3-MoE": hugging(
-        44, "Qwen3MoeForCausalLM", "Qwen3MoeConfig", num_experts=4, moe_intermediate_size=24, **MIXTURE
-    ),
+    "BART classifier": hugging(96, "BartForSequenceClassification", sentences, **BART),
+    "CLIP text": hugging(35, "CLIPTextModelWithProjection", projection_dim=16, **WORDS),
+    "Mamba": hugging(30, "MambaForCausalLM", state_size=8, **SMALL),
+    "Mixtral": hugging(44, "MixtralForCausalLM", num_local_experts=4, **MIXTURE),
+    "Qwen3-MoE": hugging(44, "Qwen3MoeForCausalLM", num_experts=4, moe_intermediate_size=24, **MIXTURE),
     # The best expert and the second best are found one after the other: experts, on three axes a layer, stay.
-    "Phi-3.5-MoE": hugging(44, "PhimoeForCausalLM", "PhimoeConfig", num_local_experts=4, lost=6, **MIXTURE),
-    "GPT-OSS": hugging(50, "GptOssForCausalLM", "GptOssConfig", num_local_experts=4, **MIXTURE),
+    "Phi-3.5-MoE": hugging(44, "PhimoeForCausalLM", num_local_experts=4, lost=6, **MIXTURE),
+    "GPT-OSS": hugging(50, "GptOssForCausalLM", num_local_experts=4, **MIXTURE),
     "DeepSeek-V3": hugging(
         54,
         "DeepseekV3ForCausalLM",
-        "DeepseekV3Config",
         n_routed_experts=4,
         n_group=2,
         topk_group=1,
@@ -111,17 +75,14 @@ TEXTS = {
         num_experts_per_tok=2,
         **WORDS | {"use_cache": False, "num_key_value_heads": 4},
     ),
-    "GPT-NeoX": hugging(26, "GPTNeoXForCausalLM", "GPTNeoXConfig", use_cache=False, **WORDS),
-    "ModernBERT": hugging(
-        30, "ModernBertForSequenceClassification", "ModernBertConfig", cls_token_id=1, sep_token_id=2, **WORDS
-    ),
-    "RoBERTa": hugging(38, "RobertaForSequenceClassification", "RobertaConfig", **WORDS),
-    "T5 encoder": hugging(36, "T5ForTokenClassification", "T5Config", **T5),
-    "mT5 encoder": hugging(40, "MT5ForTokenClassification", "MT5Config", feed_forward_proj="gated-gelu", **T5),
+    "GPT-NeoX": hugging(26, "GPTNeoXForCausalLM", use_cache=False, **WORDS),
+    "ModernBERT": hugging(30, "ModernBertForSequenceClassification", cls_token_id=1, sep_token_id=2, **WORDS),
+    "RoBERTa": hugging(38, "RobertaForSequenceClassification", **WORDS),
+    "T5 encoder": hugging(36, "T5ForTokenClassification", **T5),
+    "mT5 encoder": hugging(40, "MT5ForTokenClassification", feed_forward_proj="gated-gelu", **T5),
     "DeBERTa-v2": hugging(
         38,
         "DebertaV2ForSequenceClassification",
-        "DebertaV2Config",
         relative_attention=True,
         pos_att_type=["p2c", "c2p"],
         position_buckets=8,
@@ -133,7 +94,6 @@ TEXTS = {
     "MPT": hugging(
         22,
         "MptForCausalLM",
-        "MptConfig",
         d_model=32,
         n_heads=4,
         n_layers=2,
@@ -146,52 +106,31 @@ TEXTS = {
     "FNet": hugging(
         10,
         "FNetForSequenceClassification",
-        "FNetConfig",
         vocab_size=64,
         hidden_size=32,
         num_hidden_layers=2,
         intermediate_size=48,
         max_position_embeddings=32,
     ),
-    "Gemma-2": hugging(
-        38, "Gemma2ForCausalLM", "Gemma2Config", head_dim=8, query_pre_attn_scalar=8, sliding_window=4, **DECODER
-    ),
-    "Gemma-3": hugging(
-        38, "Gemma3ForCausalLM", "Gemma3TextConfig", head_dim=8, query_pre_attn_scalar=8, sliding_window=4, **DECODER
-    ),
+    "Gemma-2": hugging(38, "Gemma2ForCausalLM", head_dim=8, query_pre_attn_scalar=8, sliding_window=4, **DECODER),
+    "Gemma-3": hugging(38, "Gemma3ForCausalLM", head_dim=8, query_pre_attn_scalar=8, sliding_window=4, **DECODER),
     "RWKV": hugging(
         40,
         "RwkvForCausalLM",
-        "RwkvConfig",
         lambda: words()[:, :4],
-        vocab_size=64,
-        hidden_size=32,
-        num_hidden_layers=2,
         attention_hidden_size=24,
         intermediate_size=48,
         rescale_every=0,
-        use_cache=False,
+        **SMALL,
     ),
     # Heads lie within the groups that share a state.
     "Mamba-2": hugging(
-        50,
-        "Mamba2ForCausalLM",
-        "Mamba2Config",
-        vocab_size=64,
-        hidden_size=32,
-        num_heads=8,
-        head_dim=8,
-        state_size=8,
-        n_groups=2,
-        num_hidden_layers=2,
-        chunk_size=4,
-        use_cache=False,
+        50, "Mamba2ForCausalLM", num_heads=8, head_dim=8, state_size=8, n_groups=2, chunk_size=4, **SMALL
     ),
     # Half of a head's dimensions of queries and keys are turned; gates act within the heads of the recurrence.
     "RecurrentGemma": hugging(
         76,
         "RecurrentGemmaForCausalLM",
-        "RecurrentGemmaConfig",
         head_dim=8,
         lru_width=32,
         attention_window_size=8,
@@ -200,7 +139,6 @@ TEXTS = {
     "Jamba": hugging(
         82,
         "JambaForCausalLM",
-        "JambaConfig",
         attn_layer_period=2,
         attn_layer_offset=1,
         num_experts=1,
@@ -211,7 +149,6 @@ TEXTS = {
     "GPT-Neo": hugging(
         35,
         "GPTNeoForCausalLM",
-        "GPTNeoConfig",
         vocab_size=64,
         hidden_size=32,
         num_layers=2,
@@ -222,23 +159,11 @@ TEXTS = {
         use_cache=False,
     ),
     # Half of a head's dimensions are turned.
-    "GPT-J": hugging(
-        34,
-        "GPTJForCausalLM",
-        "GPTJConfig",
-        vocab_size=64,
-        n_embd=32,
-        n_layer=2,
-        n_head=4,
-        rotary_dim=4,
-        n_positions=32,
-        use_cache=False,
-    ),
+    "GPT-J": hugging(34, "GPTJForCausalLM", rotary_dim=4, **GPT),
     # The residual stream stays: sinusoids are added to it.
     "XGLM": hugging(
         20,
         "XGLMForCausalLM",
-        "XGLMConfig",
         vocab_size=64,
         d_model=32,
         ffn_dim=48,
@@ -247,16 +172,15 @@ TEXTS = {
         max_position_embeddings=32,
         use_cache=False,
     ),
-    "Phi": hugging(38, "PhiForCausalLM", "PhiConfig", partial_rotary_factor=0.5, **DECODER),
-    "Cohere": hugging(44, "CohereForCausalLM", "CohereConfig", use_qk_norm=True, **DECODER),
-    "OLMo-2": hugging(38, "Olmo2ForCausalLM", "Olmo2Config", **DECODER),
+    "Phi": hugging(38, "PhiForCausalLM", partial_rotary_factor=0.5, **DECODER),
+    "Cohere": hugging(44, "CohereForCausalLM", use_qk_norm=True, **DECODER),
+    "OLMo-2": hugging(38, "Olmo2ForCausalLM", **DECODER),
     # Its convolutions have as many groups as there are heads, so the residual stream is groups x channels.
-    "SqueezeBERT": hugging(48, "SqueezeBertForSequenceClassification", "SqueezeBertConfig", embedding_size=32, **WORDS),
+    "SqueezeBERT": hugging(48, "SqueezeBertForSequenceClassification", embedding_size=32, **WORDS),
     # Heads of attention and of convolution are joined, and the dimensions within all of them get one permutation.
     "ConvBERT": hugging(
         68,
         "ConvBertForSequenceClassification",
-        "ConvBertConfig",
         lost=2,
         embedding_size=24,
         head_ratio=2,
@@ -266,14 +190,13 @@ TEXTS = {
     "MobileBERT": hugging(
         78,
         "MobileBertForSequenceClassification",
-        "MobileBertConfig",
         embedding_size=16,
         intra_bottleneck_size=16,
         **WORDS,
     ),
     # The frequencies of its rotary embeddings are stored, and are renumbered as parameters are.
     "ESM-2": hugging(
-        40, "EsmForSequenceClassification", "EsmConfig", position_embedding_type="rotary", token_dropout=False, **WORDS
+        40, "EsmForSequenceClassification", position_embedding_type="rotary", token_dropout=False, **WORDS
     ),
     # Its attention mask is given whole: torch.export cannot follow how it is made.
     "Nystromformer": Family("transformers", nystromformer, words, 40),
@@ -281,7 +204,6 @@ TEXTS = {
     "CANINE": hugging(
         98,
         "CanineForTokenClassification",
-        "CanineConfig",
         lambda: torch.cat([words(), words()[:, :7]], 1),
         downsampling_rate=4,
         num_hash_functions=2,
@@ -293,7 +215,6 @@ TEXTS = {
     "Perceiver": hugging(
         66,
         "PerceiverForSequenceClassification",
-        "PerceiverConfig",
         num_latents=5,
         d_latents=24,
         d_model=32,
@@ -307,7 +228,6 @@ TEXTS = {
     "Zamba2": hugging(
         59,
         "Zamba2ForCausalLM",
-        "Zamba2Config",
         mamba_d_state=8,
         mamba_headdim=8,
         mamba_ngroups=1,

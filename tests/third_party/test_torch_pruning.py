@@ -45,26 +45,18 @@ def family(name, **options):
     return Compared(families.FAMILIES[name].build, families.FAMILIES[name].inputs, **options)
 
 
-def densenet():
-    from timm.models.densenet import DenseNet
-
-    return DenseNet(growth_rate=8, block_config=(2, 2), num_classes=5)
-
-
-def convnext():
-    from timm.models.convnext import ConvNeXt
-
-    return ConvNeXt(depths=(1, 1, 1, 1), dims=(8, 12, 16, 20), num_classes=5)
-
-
 NETWORKS = {
     "symlab MLP": Compared(lambda: MLP(20, [16, 12], 5), lambda: torch.randn(2, 20)),
     "symlab ResNet20": Compared(lambda: ResNet20(3072, 10, 1, 1, 3), lambda: torch.randn(2, 3072)),
     "timm ResNet-18": timm_model("resnet18"),
     "timm VGG-11": timm_model("vgg11"),
     "timm MobileNetV2": timm_model("mobilenetv2_035"),
-    "timm DenseNet": Compared(densenet),
-    "timm ConvNeXt": Compared(convnext),
+    "timm DenseNet": Compared(
+        building.timm_class("densenet", "DenseNet", growth_rate=8, block_config=(2, 2), num_classes=5)
+    ),
+    "timm ConvNeXt": Compared(
+        building.timm_class("convnext", "ConvNeXt", depths=(1, 1, 1, 1), dims=(8, 12, 16, 20), num_classes=5)
+    ),
     "timm ViT": family("timm ViT"),
     "timm MLP-Mixer": family("timm MLP-Mixer", misread="mlp_tokens"),
     "ResNet": family("ResNet"),
