@@ -50,18 +50,6 @@ class Descending(nn.Module):
         return self.head(h - slope)
 
 
-class Messages(nn.Module):
-    """The nodes of one graph, and its edges by their numbers."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.head = nn.Linear(4, 8), nn.Linear(8, 2)
-
-    def forward(self, x, edges):
-        h = torch.relu(self.first(x))
-        return self.head(h.index_add(0, edges[:, 1], h[edges[:, 0]]))
-
-
 def int8():
     return torch.ao.quantization.quantize_dynamic(plain(), {nn.Linear})
 
@@ -89,15 +77,6 @@ def test_a_network_that_cannot_be_traced_is_told_why(build, shape, words):
         trace(build(), torch.randn(shape))
     if "values" not in words:
         assert "control flow" not in str(raised.value)
-
-
-def test_nodes_of_one_graph_are_no_samples():
-    """But that they would have to be given together is said only where that would help."""
-    nodes, edges = torch.randn(30, 4), torch.randint(30, (30, 2))
-    for beyond, together in ((0, True), (30, False)):
-        with pytest.raises(UserError) as raised:
-            align(Messages(), Messages(), Messages(), [((nodes, edges + beyond), torch.arange(30) % 2)])
-        assert ("It takes all of them together" in str(raised.value)) == together
 
 
 class Described(nn.Module):

@@ -270,6 +270,12 @@ def graph():
     ]
 
 
+def graph_and_lost_edges():
+    """Which all nodes together would not help."""
+    (((nodes, edges), labels),) = graph()
+    return [((nodes, edges + 12), labels)]
+
+
 def tokens():
     """Batches of texts of several lengths by name, with masks, filled up with zeros."""
     rng = np.random.default_rng(7)
