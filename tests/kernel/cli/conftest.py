@@ -21,16 +21,8 @@ def mlp():
     return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5), nn.Tanh(), nn.Linear(5, 3))
 
 
-def rectified():
-    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
-
-
 def stacked():
     return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4), nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
-
-
-def regressor():
-    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
 
 
 class Normed(nn.Module):
@@ -180,8 +172,6 @@ def linear():
 def lazy():
     return nn.LazyLinear(3)
 
-
-LIMIT = 3
 '''
 
 

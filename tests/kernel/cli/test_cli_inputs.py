@@ -78,14 +78,6 @@ def align(brought, A, B, *options, factory="mlp", data="inputs.npz"):
     main(["align", str(A), str(B), "--model", f"brought:{factory}", "--data", data, *fixed, *options])
 
 
-def refusal(brought, *arguments, **options):
-    before = {path.name for path in brought.folder.iterdir()} | {"__pycache__"}
-    with pytest.raises(SystemExit) as raised:
-        align(brought, *arguments, **options)
-    assert {path.name for path in brought.folder.iterdir()} <= before
-    return raised.value.code
-
-
 def test_shards_and_folders_give_what_the_whole_file_gives(mlps):
     state = {name: tensor.bfloat16() for name, tensor in mlps.state("mlp", 1).items()}
     mlps.save("B.safetensors", state)

@@ -2,8 +2,7 @@
 
 import functools
 
-import numpy as np
-
+from ..spoiling import change, plus, times
 from . import simulated, story_factors, story_networks, story_online
 
 SPOILED = story_networks.SPOILED | story_factors.SPOILED | story_online.SPOILED
@@ -39,33 +38,21 @@ SIMULATIONS = {
 }
 
 
-def _of(column, value, **where):
-    """A change of a column in some rows: to a value, or by a function of it."""
-
-    def spoil(rows):
-        chosen = np.logical_and.reduce([np.isin(rows[name], wanted) for name, wanted in where.items()])
-        rows[column] = rows[column].astype(float)
-        rows.loc[chosen, column] = value(rows.loc[chosen, column]) if callable(value) else value
-
-    return spoil
-
-
-PRODUCTS = {"scheme": ["hadamard"]}
 VIOLATED = {
     **{name: SPOILED[name] for name in simulated.SIMULATIONS},
-    "2-blocks": _of("value", lambda of: of + 1e-3, basis=["mirrors"]),
-    "phase-alone": (story_online.LAW, _of("alone_4", lambda of: of - 0.2, d=[50])),
-    "2-gamma-1": _of("measured", lambda of: 2 * of, part=["gamma_1"]),
-    "2-eq-2": _of("measured", 0.1, part=["eq_2"]),
-    **{f"thm1-{name}": _of("on", 1e-6, quantity=[name]) for name in ("gradient", "hessian")},
-    "thm1-gradient-off": _of("off", 1e-9, quantity=["gradient"]),
-    "thm1-stays": _of("on", 1e-9, quantity=["left"]),
-    "thm1-growth": _of("off", lambda of: of + 0.1, quantity=["growth"]),
-    "thm1-second-order": _of("on", 0.2, quantity=["second_order"]),
-    "tasks-dead": _of("dead", -0.2, variant=["Hadamard"]),
-    "6-merged": _of("merged", lambda of: 300 - of, epoch=[10]),
-    "7-memory": _of("momentum", lambda of: 4 * of, **PRODUCTS),
-    "7-memory-large": _of("activations", lambda of: 3 * of, **PRODUCTS),
+    "2-blocks": plus("value", 1e-3, basis="mirrors"),
+    "phase-alone": (story_online.LAW, plus("alone_4", -0.2, d=50)),
+    "2-gamma-1": times("measured", 2, part="gamma_1"),
+    "2-eq-2": change("measured", 0.1, part="eq_2"),
+    **{f"thm1-{name}": change("on", 1e-6, quantity=name) for name in ("gradient", "hessian")},
+    "thm1-gradient-off": change("off", 1e-9, quantity="gradient"),
+    "thm1-stays": change("on", 1e-9, quantity="left"),
+    "thm1-growth": plus("off", 0.1, quantity="growth"),
+    "thm1-second-order": change("on", 0.2, quantity="second_order"),
+    "tasks-dead": change("dead", -0.2, variant="Hadamard"),
+    "6-merged": change("merged", lambda rows: 300 - rows["merged"], epoch=10),
+    "7-memory": times("momentum", 4, scheme="hadamard"),
+    "7-memory-large": times("activations", 3, scheme="hadamard"),
     "edges-sign": story_online.attracted_everywhere,
     **dict.fromkeys(("removed-curvature", "removed-exponent", "removed-drawn"), story_networks.told_wrongly),
 }

@@ -20,6 +20,8 @@ from symlab.papers.mirror_symmetry.settings import (
 )
 from symlab.papers.mirror_symmetry.small.plasticity import BIAS, HADAMARD, KEPT, NOISE, SGD, SKIP, SYRE, VANILLA
 
+from ..spoiling import change, plus
+
 NETWORK_TASKS, SPARSE = "mirror_network_tasks.csv", "mirror_sparse.csv"
 FACTOR, DEAD, TASKS = "mirror_factors.csv", "mirror_dead.csv", "mirror_plasticity.csv"
 ATTENTION = "mirror_attention.csv"
@@ -153,17 +155,17 @@ SPOILED = {
     "8-full-range": (FACTOR, lambda t: t.assign(rank=t["rank"] // 2)),
     "8-rank": (FACTOR, lambda t: t.assign(convex=t["rank"] + 2)),
     "8-band": (FACTOR, lambda t: t.assign(above_band=t["zero_rank"] - 1)),
-    "4-symmetry": (DEAD, lambda t: t.assign(dead=t["dead"].where(t["variant"] != HADAMARD, 0))),
+    "4-symmetry": (DEAD, change("dead", 0, variant=HADAMARD)),
     "4-steady": (DEAD, lambda t: t.assign(dead=t["parameters"] - t["dead"])),
-    "4-noise": (DEAD, lambda t: t.assign(dead=t["dead"].where(t["noise"] != 1e-4, 20))),
-    "4-least-noise": (DEAD, lambda t: t.assign(dead=t["dead"].where(t["noise"] != 1e-6, 20))),
-    "4-bias": (DEAD, lambda t: t.assign(dead=t["dead"].where(t["variant"] != BIAS, 20))),
-    "4-bias-and-decay": (DEAD, lambda t: t.assign(dead=t["dead"].where(t["variant"] != SYRE, 20))),
+    "4-noise": (DEAD, change("dead", 20, noise=1e-4)),
+    "4-least-noise": (DEAD, change("dead", 20, noise=1e-6)),
+    "4-bias": (DEAD, change("dead", 20, variant=BIAS)),
+    "4-bias-and-decay": (DEAD, change("dead", 20, variant=SYRE)),
     "4-contained": (DEAD, lambda t: t.assign(kept=t["before"] // 2)),
     "4-loss": (TASKS, lambda t: t.assign(loss=t["loss"].where(t["variant"] == VANILLA, 0.03 / t["task"]))),
-    "tasks-loss": (NETWORK_TASKS, lambda t: t.assign(loss=t["loss"].where(t["variant"] != HADAMARD, 0.1 / t["task"]))),
-    "tasks-dead": (NETWORK_TASKS, lambda t: t.assign(dead=t["dead"].where(t["variant"] != HADAMARD, 0.0))),
-    "tasks-remedies": (NETWORK_TASKS, lambda t: t.assign(accuracy=t["accuracy"].where(t["variant"] != BIAS, 0.8))),
+    "tasks-loss": (NETWORK_TASKS, change("loss", lambda rows: 0.1 / rows["task"], variant=HADAMARD)),
+    "tasks-dead": (NETWORK_TASKS, change("dead", 0.0, variant=HADAMARD)),
+    "tasks-remedies": (NETWORK_TASKS, change("accuracy", 0.8, variant=BIAS)),
     "9-decay": (ATTENTION, lambda t: t.assign(rank_query=100 * t["decay"])),
     "9-together": (ATTENTION, lambda t: t.assign(rank_key=t["rank_query"] + 3)),
     "9-values": (ATTENTION, lambda t: t.assign(apart_key=0.3 + 0.1 / (1 + t["time"]))),
@@ -173,9 +175,9 @@ SPOILED = {
     "10-values": (ATTENTION, lambda t: t.assign(apart_key=0.3 + 0.1 / (1 + t["time"]))),
     "10-balance": (ATTENTION, lambda t: t.assign(unbalance=t["unbalance"] ** 0.5)),
     "10-layers": (ATTENTION, lambda t: t.assign(rank_key=t["rank_query"] + 4)),
-    "sparse-proximal": (SPARSE, lambda t: t.assign(test=t["test"] - 3 * (t["method"] == FACTORS))),
-    "sparse-pruned": (SPARSE, lambda t: t.assign(test=t["test"] - 20 * (t["method"] == FACTORS))),
+    "sparse-proximal": (SPARSE, plus("test", -3, method=FACTORS)),
+    "sparse-pruned": (SPARSE, plus("test", -20, method=FACTORS)),
     "sparse-repeated": (SPARSE, lambda t: t.assign(test=t["test"] - 5 * (t["seed"] == 2) * t["repeat"])),
-    "solvers-gap": (COURSE, lambda t: t.assign(gap=1e-3)),
-    "solvers-steps": (COURSE, lambda t: t.assign(gap=t["gap"].where(t["method"] != FACTORS, t["gap"] + 2e-4))),
+    "solvers-gap": (COURSE, change("gap", 1e-3)),
+    "solvers-steps": (COURSE, plus("gap", 2e-4, method=FACTORS)),
 }

@@ -10,6 +10,8 @@ from symlab.papers.mirror_symmetry.settings import Lines
 from symlab.papers.mirror_symmetry.small.lines import descend_along_mirrors
 from symlab.papers.mirror_symmetry.small.on_mirrors import ADAM, NEURONS, OPTIMIZERS, ROTATION
 
+from ..spoiling import change, times
+
 SEEDS = range(6)
 
 
@@ -271,31 +273,14 @@ def tables():
     }
 
 
-def change(name, value, **where):
-    def spoil(table):
-        rows = np.logical_and.reduce([table[column] == wanted for column, wanted in where.items()])
-        table.loc[rows, name] = value
-
-    return spoil
-
-
 def where_guess(table, kind):
     return table.assign(accuracy=table["accuracy"].where(table["trained_as"] != kind, 9.0))
 
 
-def apart(table):
-    rows = (table["basis"] == "mirrors") & (table["i"] == 0) & (table["j"] == 3)
-    table.loc[rows, "value"] = 1e-3
-
-
-def later(table):
-    table["gamma_over_critical"] *= 1.05
-
-
 MIRRORS = "network_mirrors.csv"
 SPOILED = {
-    "2-blocks": ("mirror_hessian.csv", apart),
-    "2-threshold": ("mirror_decay.csv", later),
+    "2-blocks": ("mirror_hessian.csv", change("value", 1e-3, basis="mirrors", i=0, j=3)),
+    "2-threshold": ("mirror_decay.csv", times("gamma_over_critical", 1.05)),
     "2-gamma-0": ("mirror_theorem.csv", change("measured", 2.1, part="gamma_0", case="rotation")),
     "2-gamma-1": ("mirror_theorem.csv", change("measured", 1.0, part="gamma_1", case="rotation")),
     "2-eq-2": ("mirror_theorem.csv", change("measured", 0.1, part="eq_2", case="rotation")),

@@ -18,6 +18,8 @@ from symlab.papers.mirror_symmetry.online.law import (
 )
 from symlab.papers.mirror_symmetry.online.product_sgd import THRESHOLDS, medians_of
 
+from ..spoiling import plus, times
+
 SEEDS = 3
 SPARSITY, LAW, EDGES = "mirror_sparsity.csv", "mirror_sparsity_law.csv", "mirror_edges.csv"
 ALONE = "mirror_sparsity_alone.csv"
@@ -160,33 +162,23 @@ def tables():
     return sparsity_tables() | rank_tables() | edge_tables() | adam_tables()
 
 
-def change(name, where, column, by):
-    """Apply ``by`` to a column of the rows of a table that ``where`` chooses."""
-
-    def spoil(rows):
-        chosen = where(rows)
-        rows.loc[chosen, column] = by(rows.loc[chosen, column])
-
-    return name, spoil
-
-
 def of(**values):
     return lambda rows: np.logical_and.reduce([rows[key] == value for key, value in values.items()])
 
 
 SPOILED = {
-    "3a-half": change(SPARSITY, of(grid=0, model="product"), "lr", lambda v: 1.3 * v),
-    "3a-slope": change(SPARSITY, of(grid=0, model="product"), "median_log", lambda v: 1.5 * v),
-    "3b-exponents": change(RANKS, of(model="vanilla", lr=0.02, mu=0.1), "rank_3", lambda v: v + 15),
-    "3b-monotone": change(RANKS, of(model="vanilla", lr=0.01, mu=0.1), "rank_3", lambda v: v - 30),
-    "3b-residual": change(RANKS, of(model="residual", lr=0.02), "rank_3", lambda v: v - 10),
-    "3b-skip": change(RANKS, of(model="skip", matrix="map", lr=0.02, mu=0.1), "rank_3", lambda v: v - 5),
-    "phase-stationary": change(SPARSITY, of(grid=3), "below_6", lambda v: v + 0.2),
-    "phase-alone": change(LAW, of(grid=1, step=1_000_000), "alone_6", lambda v: v - 0.2),
-    "batch-noise": change(SPARSITY, of(grid=2, batch=math.inf), "below_6", lambda v: v + 0.01),
-    "adam-sparse": change("mirror_adam.csv", of(lr=1e-2), "below_6", lambda v: v / 3),
-    "edges-sign": change(EDGES, of(batch=16), "share", lambda v: v + 1),
-    "edges-second": change(EDGES, lambda rows: rows["lr"] > 1, "second_order", lambda v: -v),
+    "3a-half": (SPARSITY, times("lr", 1.3, grid=0, model="product")),
+    "3a-slope": (SPARSITY, times("median_log", 1.5, grid=0, model="product")),
+    "3b-exponents": (RANKS, plus("rank_3", 15, model="vanilla", lr=0.02, mu=0.1)),
+    "3b-monotone": (RANKS, plus("rank_3", -30, model="vanilla", lr=0.01, mu=0.1)),
+    "3b-residual": (RANKS, plus("rank_3", -10, model="residual", lr=0.02)),
+    "3b-skip": (RANKS, plus("rank_3", -5, model="skip", matrix="map", lr=0.02, mu=0.1)),
+    "phase-stationary": (SPARSITY, plus("below_6", 0.2, grid=3)),
+    "phase-alone": (LAW, plus("alone_6", -0.2, grid=1, step=1_000_000)),
+    "batch-noise": (SPARSITY, plus("below_6", 0.01, grid=2, batch=math.inf)),
+    "adam-sparse": ("mirror_adam.csv", times("below_6", 1 / 3, lr=1e-2)),
+    "edges-sign": (EDGES, plus("share", 1, batch=16)),
+    "edges-second": (EDGES, lambda t: t.assign(second_order=t["second_order"] * np.where(t["lr"] > 1, -1, 1))),
 }
 
 

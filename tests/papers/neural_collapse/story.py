@@ -12,6 +12,8 @@ from symlab.measures.collapse import collapse_metrics
 from symlab.measures.collapse_bounds import least_loss
 from symlab.papers.neural_collapse.made_data import least_free_loss
 
+from ..spoiling import change, times
+
 RUNS, LAYERS, OPTIMA, SAMPLES = (f"collapse_{name}.csv" for name in ("runs", "layers", "optima", "samples"))
 CRITICAL, PERTURBED = "critical_penalty.csv", "perturbed_classes.csv"
 FREE, SCALAR = "free_features.csv", "scalar_depth.csv"
@@ -210,45 +212,12 @@ def rising_loss(table):
     table.loc[rows, "total"] = table["free"] + 0.001 * table["L"] ** 0.4
 
 
-def better_from_scratch(table):
-    table.loc[~table["grown"] & (table["optimizer"] == "lbfgs"), "total"] = table["free"] * 1.00001
-
-
-def values_of(column, value):
-    def spoil(table):
-        table[column] = value
-
-    return spoil
-
-
-def times(column, factor):
-    def spoil(table):
-        table[column] = factor * table[column]
-
-    return spoil
-
-
 def left_where(scheme, share):
-    def spoil(table):
-        table.loc[table["scheme"] == scheme, "NC1"] = share * table["NC1_in"] * (1 + 0.001 * table["seed"])
-
-    return spoil
+    return change("NC1", lambda rows: share * rows["NC1_in"] * (1 + 0.001 * rows["seed"]), scheme=scheme)
 
 
-def far_where_few(table):
-    table.loc[table["N"] == 40, "total"] = 1.2 * table["free"]
-
-
-def by_minibatches(table):
-    rows = table["optimizer"] == "sgd"
-    table.loc[rows, "NC1"] = 0.02 * table["L"] ** 0.4 * (1 + 0.001 * table["seed"])
-
-
-def trained_as(layers, power):
-    def spoil(table):
-        table.loc[table["layers"] == layers, "trained"] = table["L"] ** power * (1 + 0.001 * table["seed"])
-
-    return spoil
+def as_power_where(column, factor, power, **where):
+    return change(column, lambda rows: factor * rows["L"] ** power * (1 + 0.001 * rows["seed"]), **where)
 
 
 def risen_before_the_last(table):
@@ -260,32 +229,32 @@ SPOILED = {
     "1-falls-uniform": (RUNS, as_power("rn2", "NC1", 0.4, "uniform")),
     "1-falls-theorems": (RUNS, as_power("rn2", "NC1", 0.4, "split")),
     "1-log-linear": (RUNS, linear_in_depth),
-    "1-calm": (RUNS, values_of("gradient", 0.01)),
+    "1-calm": (RUNS, change("gradient", 0.01)),
     "1-rate": (RUNS, as_power("rn1", "NC3", -0.4)),
     "2-control": (RUNS, falling_control),
     "certificate-holds": (RUNS, beyond_the_certificate),
     "loss-falls": (RUNS, rising_loss),
     "loss-hidden": (RUNS, as_power("rn1", "hidden", 0.3)),
-    "loss-grown": (RUNS, better_from_scratch),
+    "loss-grown": (RUNS, change("total", lambda rows: 1.00001 * rows["free"], grown=False, optimizer="lbfgs")),
     "loss-seen": (RUNS, as_power("rn2", "NC1_row", 0.1, "uniform")),
     "loss-unseen-kept": (RUNS, as_power("rn2", "NC1_null", -1.0, "uniform")),
     "loss-unseen-goes": (RUNS, as_power("rn2", "NC1_null", 0.1, "split")),
     "critical-switch": (CRITICAL, times("born", 0.5)),
     "critical-hysteresis": (CRITICAL, times("dies", 0.4)),
     "critical-control": (CRITICAL, times("predicted", 4.0)),
-    "few-optimum": (RUNS, far_where_few),
+    "few-optimum": (RUNS, change("total", lambda rows: 1.2 * rows["free"], N=40)),
     "perturbed-constant": (PERTURBED, left_where("rn2 constant", 0.5)),
     "perturbed-uniform": (PERTURBED, left_where("rn2 uniform", 0.5)),
     "perturbed-seen": (PERTURBED, lambda table: table.assign(NC1_row=table["NC1"])),
     "perturbed-leaves": (PERTURBED, left_where("rn1", 0.8)),
     "practice-test": (RUNS, as_power("rn1", "NC1_test", 0.4)),
-    "practice-minibatches": (RUNS, by_minibatches),
-    "lemmas-optimum": (FREE, values_of("excess", 0.1)),
-    "lemmas-collapsed": (FREE, values_of("NC2", 0.3)),
-    "lemmas-converse": (FREE, values_of("scaled_excess", 0.1)),
-    "lemmas-unique": (FREE, values_of("minima", 2)),
-    "lemmas-one": (SCALAR, trained_as(1, -0.1)),
-    "lemmas-two": (SCALAR, trained_as(2, -0.9)),
+    "practice-minibatches": (RUNS, as_power_where("NC1", 0.02, 0.4, optimizer="sgd")),
+    "lemmas-optimum": (FREE, change("excess", 0.1)),
+    "lemmas-collapsed": (FREE, change("NC2", 0.3)),
+    "lemmas-converse": (FREE, change("scaled_excess", 0.1)),
+    "lemmas-unique": (FREE, change("minima", 2)),
+    "lemmas-one": (SCALAR, as_power_where("trained", 1, -0.1, layers=1)),
+    "lemmas-two": (SCALAR, as_power_where("trained", 1, -0.9, layers=2)),
     "layers-before-last": (LAYERS, risen_before_the_last),
 }
 

@@ -5,6 +5,8 @@ import functools
 import numpy as np
 import pandas as pd
 
+from ..spoiling import change, times
+
 SEEDS = 5
 SCALES = (1e-2, 1e-3, 1e-4, 1e-5)
 EVENTS = (0.0, 1e-6, 1e-4, 1e-2, 0.1)
@@ -194,20 +196,6 @@ def tables(draw=0):
     }
 
 
-def change(name, value, **where):
-    """Set a column, or multiply it by a factor, in the rows whose columns have these values."""
-
-    def spoil(table):
-        rows = np.logical_and.reduce([np.isin(table[key], wanted) for key, wanted in where.items()])
-        table.loc[rows, name] = value(table.loc[rows, name]) if callable(value) else value
-
-    return spoil
-
-
-def times(factor):
-    return lambda values: values * factor
-
-
 ESCAPE = {"event": 0.01}
 SPOILED = {
     "2-trend": change("outcome", "failure", width=32),
@@ -218,32 +206,32 @@ SPOILED = {
     "1-one-value": change("second", 0.8, layer=3, event=0.1),
     "1-deeper": change("A_change", 0.9, layer=5),
     "3-second": change("second", 0.05, layer=3, event=0.3),
-    "4-longer-plateau": ("escape_next.csv", change("s", times(1e-2), L=6)),
-    "ladder-direction": change("residual", times(10), L=6, **ESCAPE),
-    "ladder-falling": change("residual", times(1e6), std=1e-5, **ESCAPE),
-    "ladder-rank": change("second", times(10), L=6, layer=1, **ESCAPE),
-    "ladder-depth": change("second", times(0.1), L=3, **ESCAPE),
-    "ladder-exponent": change("second", lambda values: values**0.5, L=6, **ESCAPE),
-    "ladder-step": change("residual", times(1.5), h=0.015),
-    "controls-rank": change("second", lambda values: values**0.5, activation="identity", **ESCAPE),
-    "controls-small": change("second", times(10), activation="identity", layer=2, **ESCAPE),
+    "4-longer-plateau": ("escape_next.csv", times("s", 1e-2, L=6)),
+    "ladder-direction": times("residual", 10, L=6, **ESCAPE),
+    "ladder-falling": times("residual", 1e6, std=1e-5, **ESCAPE),
+    "ladder-rank": times("second", 10, L=6, layer=1, **ESCAPE),
+    "ladder-depth": times("second", 0.1, L=3, **ESCAPE),
+    "ladder-exponent": change("second", lambda rows: rows["second"] ** 0.5, L=6, **ESCAPE),
+    "ladder-step": times("residual", 1.5, h=0.015),
+    "controls-rank": change("second", lambda rows: rows["second"] ** 0.5, activation="identity", **ESCAPE),
+    "controls-small": times("second", 10, activation="identity", layer=2, **ESCAPE),
     "ratios-deep": change("B", 0.3, layer=3, **ESCAPE),
     "ratios-first": change("D", 0.3, layer=1, **ESCAPE),
-    "ratios-sign": change("one_sign", times(0.6), layer=4, **ESCAPE),
-    "ratios-balanced": change("strong", times(50), layer=2, **ESCAPE),
-    "ratios-conserved": change("drift", times(1e3), layer=2),
-    "time-growth": change("s", times(1.2), **ESCAPE),
-    "time-scale": change("s", times(1.1), std=1e-5, **ESCAPE),
-    "time-sgd": change("s", times(1.5), rule="sgd"),
-    "time-printed": change("s", times(1e-9), **ESCAPE),
-    "time-sgd-direction": change("residual", times(10), rule="sgd", **ESCAPE),
-    "speeds-one-neuron": change("speed", times(0.5), **ESCAPE),
-    "speeds-sphere": change("speed", times(1.1), L=6),
-    "next-neuron": change("cosine", times(0.5), L=6),
-    "next-rank": change("second_gained", times(10), L=6),
+    "ratios-sign": times("one_sign", 0.6, layer=4, **ESCAPE),
+    "ratios-balanced": times("strong", 50, layer=2, **ESCAPE),
+    "ratios-conserved": times("drift", 1e3, layer=2),
+    "time-growth": times("s", 1.2, **ESCAPE),
+    "time-scale": times("s", 1.1, std=1e-5, **ESCAPE),
+    "time-sgd": times("s", 1.5, rule="sgd"),
+    "time-printed": times("s", 1e-9, **ESCAPE),
+    "time-sgd-direction": times("residual", 10, rule="sgd", **ESCAPE),
+    "speeds-one-neuron": times("speed", 0.5, **ESCAPE),
+    "speeds-sphere": times("speed", 1.1, L=6),
+    "next-neuron": times("cosine", 0.5, L=6),
+    "next-rank": times("second_gained", 10, L=6),
     "budget-deep": ("escape_layers.csv", change("lost_cut", 1.0, layer=[3, 4, 5])),
     "prop3.3-exact": change("B_1", 1e-3, noise=0.4),
-    "polygons-reached": change("speed", times(0.9), L=3),
+    "polygons-reached": times("speed", 0.9, L=3),
     "depths-reached": change("speed", 0.3, L=5),
     "depths-flat": change("speed", 0.6, L=5, run=0),
     "depths-rank": change("second_3", 0.4, L=5),
