@@ -20,6 +20,7 @@ import psutil
 import pytest
 import yaml
 from filelock import FileLock
+from hypothesis import settings
 from safetensors import safe_open
 
 from symlab.artifacts import read_header, read_table
@@ -33,6 +34,9 @@ SMOKE = Path("workflow/presets/smoke.yaml")
 VARIANT = "digits/w_sigma_F1"
 # pytest's handler makes torch write its trace log, which takes a sixth of the time of tests that trace.
 logging.getLogger("torch.__trace").propagate = False
+# The same few examples in every run, however long one takes.
+settings.register_profile("tests", deadline=None, derandomize=True, max_examples=25)
+settings.load_profile("tests")
 # Nor does Python look for garbage among what imports make, which takes a second of each process.
 gc.disable()
 

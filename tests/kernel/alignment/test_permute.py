@@ -37,7 +37,7 @@ def network(norm="layernorm", activation="gelu", seed=1, widths=(12, 10, 8)):
     return module, spec, state
 
 
-@settings(deadline=None, derandomize=True, max_examples=15)
+@settings(max_examples=15)
 @given(
     # Few shapes, as each is traced anew.
     widths=st.sampled_from([(1,), (9, 2), (3, 7, 5)]),

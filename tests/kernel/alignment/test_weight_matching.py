@@ -6,7 +6,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -64,7 +64,6 @@ def test_no_step_can_improve_what_is_found(spec, steps, seed):
         assert inner(A, aligned) == pytest.approx(best)
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
 @given(spec=st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]), seed=st.integers(0, 1000))
 def test_every_step_gains_and_the_best_restart_wins(spec, seed):
     A, B = random_state(spec, seed), random_state(spec, seed + 1)
@@ -107,7 +106,6 @@ def test_planted_permutations_of_modules_are_recovered(name, seed):
     assert found.similarity == pytest.approx(1.0)
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
 @given(
     spec=st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]),
     seed=st.integers(0, 1000),
@@ -128,7 +126,6 @@ def test_similarities_of_large_steps_lead_where_those_computed_anew_do(spec, see
         assert one == pytest.approx(other, rel=0, abs=error)
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
 @given(
     spec=st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]),
     seed=st.integers(0, 1000),
@@ -173,7 +170,6 @@ def every_step_anew(spec, A, B, rng):
     return current
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
 @given(spec=st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]), seed=st.integers(0, 1000))
 def test_steps_that_are_left_out_would_have_found_nothing(spec, seed):
     A, B = random_state(spec, seed), random_state(spec, seed + 1)

@@ -1,12 +1,10 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from symlab.data.rotation import coherence, frame_with_coherence, haar_frame, principal_basis, rotation_to_coherence
 from symlab.errors import UserError
-
-FUZZ = settings(deadline=None, derandomize=True, max_examples=25)
 
 
 @st.composite
@@ -16,7 +14,6 @@ def problems(draw):
     return d, k, k / d + (1 - k / d) * draw(st.floats(0, 1)), draw(st.integers(0, 2**32))
 
 
-@FUZZ
 @given(problems())
 def test_any_admissible_coherence_is_reached_by_an_orthogonal_matrix(problem):
     d, k, target, seed = problem

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from symlab.data.splits import balanced_subset
@@ -9,7 +9,6 @@ from symlab.errors import UserError
 LABELS = np.repeat(np.arange(4), [5, 9, 7, 6])
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
 @given(per_class=st.integers(1, 5), seed=st.integers(0, 2**32))
 def test_subset_is_balanced_and_part_of_every_larger_one(per_class, seed):
     y = np.random.default_rng(seed).permutation(LABELS)

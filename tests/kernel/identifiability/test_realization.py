@@ -2,7 +2,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from torch import Tensor
 
 from symlab.errors import UserError
@@ -14,7 +14,6 @@ from symlab.identifiability.realization import (
     swap_costs,
 )
 
-bounded = settings(deadline=None, derandomize=True, max_examples=25)
 SCHEMES = ["standard", "w_asymmetric", "syre", "sparse", "residual"]
 
 
@@ -89,7 +88,6 @@ def least_norm_costs(layer: Layer) -> np.ndarray:
     return costs
 
 
-@bounded
 @given(
     scheme=st.sampled_from(SCHEMES),
     m=st.integers(1, 7),
@@ -183,7 +181,6 @@ def test_the_projections_are_theirs() -> None:
     assert not projected(layer.W_eff, None, layer.U)[1].any()
 
 
-@bounded
 @given(
     scheme=st.sampled_from(SCHEMES),
     m=st.integers(1, 12),
@@ -218,7 +215,6 @@ def test_a_swap_of_far_apart_centres_keeps_the_digits_of_small_weights() -> None
     torch.testing.assert_close(own, W.square().sum(dim=1), rtol=1e-6, atol=0)
 
 
-@bounded
 @given(m=st.integers(2, 8), data=st.data(), seed=st.integers(0, 2**31))
 def test_permutation_sensitivity_sums_the_reassigned_costs(m: int, data: st.DataObject, seed: int) -> None:
     layer = Layer("w_asymmetric", m, 16, 3, seed)

@@ -2,12 +2,10 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from symlab.errors import UserError
 from symlab.identifiability.subspace import Covariance, coherence, principal_subspace
-
-bounded = settings(deadline=None, derandomize=True, max_examples=25)
 
 
 def stream(x: torch.Tensor, sizes: list[int]) -> Covariance:
@@ -77,7 +75,6 @@ def test_a_subspace_that_cannot_be_is_refused(covariance: torch.Tensor, share: f
         principal_subspace(covariance, share)
 
 
-@bounded
 @given(d=st.integers(1, 20), data=st.data(), seed=st.integers(0, 2**31))
 def test_coherence_lies_between_k_over_d_and_one_whatever_the_basis(d: int, data: st.DataObject, seed: int) -> None:
     k = data.draw(st.integers(1, d))

@@ -140,14 +140,14 @@ class Stack(nn.Module):
         return self.readout(x)
 
 
-@settings(deadline=None, derandomize=True, max_examples=8)
+@settings(max_examples=8)
 @given(kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=6), seed=st.integers(0, 1000))
 def test_random_compositions_keep_their_function(kinds, seed):
     spec = check(Stack(kinds), torch.randn(4, 12, dtype=torch.float64), seed)
     assert spec.unsupported == ()
 
 
-@settings(deadline=None, derandomize=True, max_examples=8)
+@settings(max_examples=8)
 @given(
     widths=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     groups=st.integers(1, 3),

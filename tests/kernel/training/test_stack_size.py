@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -21,7 +21,6 @@ GB = 10**9
 GPU = torch.device("cuda")
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
 @given(st.integers(0, 200 * GB), st.integers(1, 300 * GB))
 def test_the_stack_is_the_largest_even_one_that_fits(free, of_two):
     def fits(size):

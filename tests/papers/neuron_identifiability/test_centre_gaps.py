@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from symlab.errors import UserError
 from symlab.measures.job import Job
@@ -20,7 +20,6 @@ def orthonormal(d: int, k: int) -> torch.Tensor:
     return torch.from_numpy(np.linalg.qr(np.random.default_rng(d + k).standard_normal((d, k)))[0])
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
 @given(m=st.integers(2, 30), k=st.integers(1, 5), seed=st.integers(0, 2**31))
 def test_the_gap_is_the_smallest_of_all_pairs(m: int, k: int, seed: int) -> None:
     V = np.random.default_rng(seed).standard_normal((m, k))
@@ -28,7 +27,6 @@ def test_the_gap_is_the_smallest_of_all_pairs(m: int, k: int, seed: int) -> None
     assert centre_gap(torch.from_numpy(V)) == pytest.approx(brute, rel=1e-12)
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
 @given(m=st.integers(1, 6), d=st.integers(2, 14), seed=st.integers(0, 2**31))
 def test_the_input_gap_is_the_least_shift_by_a_transposition(m: int, d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

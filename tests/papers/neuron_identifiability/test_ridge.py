@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from scipy.optimize import minimize
 from scipy.special import erf
 
@@ -27,7 +27,6 @@ from symlab.training.on_samples import TrainingData
 from symlab.training.replicas import Replica, Run, train_block
 from symlab.training.settings import Recipe
 
-bounded = settings(deadline=None, derandomize=True, max_examples=25)
 PHI = {"identity": lambda z: z, "relu": lambda z: np.maximum(z, 0), "gelu": lambda z: z * (1 + erf(z / np.sqrt(2))) / 2}
 
 
@@ -73,7 +72,6 @@ def bounds(layer: NeuronFunctions, X: torch.Tensor, i: torch.Tensor, j: torch.Te
     return surrogate(layer, input_moments(X, torch.ones(1, len(X))).plain, i, j, beta)[1]
 
 
-@bounded
 @given(
     scheme=st.sampled_from(["standard", "w_asymmetric", "syre"]),
     n=st.integers(1, 30),
@@ -114,7 +112,6 @@ def test_costs_are_the_lowest_that_many_starts_find(phi: str) -> None:
         assert found == pytest.approx(min(runs), rel=1e-4)
 
 
-@bounded
 @given(
     phi=st.sampled_from(["gelu", "relu"]),
     scheme=st.sampled_from(["standard", "w_asymmetric", "syre"]),
