@@ -21,7 +21,6 @@ PUBLIC = {
     "symlab.identifiability.realization.InputSensitivities",
     "symlab.identifiability.realization.input_sensitivities",
     "symlab.identifiability.realization.permutation_sensitivity",
-    "symlab.symmetries.mirrors",
 }
 """Names, or modules for all of theirs, that nobody or one paper alone uses now. ``symlab.__all__`` counts as used."""
 

@@ -214,7 +214,10 @@ def _descend(
             then = current | compose(current, update, step.groups)
             gain = similarities.gain(index, moved, of_weights, update) / scale
             if correlations:
-                worth = [_correlated(correlations, each, spec.groups) for each in (current, then)]
+                worth = [
+                    sum(along(S, joint(group, orders, spec.groups)) for group, S in correlations.items())
+                    for orders in (current, then)
+                ]
                 gain += CORRELATION * (worth[1] - worth[0])
             if gain > SMALLEST_GAIN:
                 similarities.follow(index, update, then)
@@ -248,9 +251,3 @@ def _renumbered(
             if label in matched:
                 block.tensor.index_copy_(dim, to, block.tensor.index_select(dim, source))
     return tensor
-
-
-def _correlated(
-    correlations: Mapping[str, Float[np.ndarray, "d d"]], permutations: Permutations, groups: Mapping[str, Group]
-) -> float:
-    return sum(along(S, joint(group, permutations, groups)) for group, S in correlations.items())

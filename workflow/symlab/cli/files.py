@@ -72,11 +72,12 @@ def all_or_nothing(folder: Path, results: Sequence[str]) -> Iterator[Path]:
 
 @contextmanager
 def written(options: Namespace, results: Sequence[str], told: str) -> Iterator[Path]:
-    """A folder for a command's results, to which run.json is added; then what the command found is printed."""
+    """A folder for a command's results, to which its options and versions are added; then what it found is printed."""
     folder = Path(options.out)
     with all_or_nothing(folder, results) as staged:
         yield staged
-        write_text(staged / "run.json", run_as_json(options))
+        made_with: dict[str, Any] = {"symlab": __version__, "torch": torch.__version__, "products": products_by()}
+        write_text(staged / "run.json", json.dumps(made_with | vars(options), indent=1) + "\n")
     print(told)
     print(f"\nWritten to {folder}: {', '.join(name for name in results if (folder / name).exists())}")
 
@@ -101,12 +102,6 @@ def _replace(old: Path, new: Path) -> None:
 def sha256(weights: Weights) -> str:
     """Of the file; of several the sums of all, in the order of their names."""
     return " ".join(sha256_of([path]) for path in weights.files)
-
-
-def run_as_json(options: Namespace) -> str:
-    """The options and versions of a run."""
-    given: dict[str, Any] = {"symlab": __version__, "torch": torch.__version__, "products": products_by()}
-    return json.dumps(given | vars(options), indent=1) + "\n"
 
 
 def spec_as_json(spec: SymmetrySpec) -> str:

@@ -153,18 +153,14 @@ def prepare(module: nn.Module, files: Sequence[Weights], device: str) -> Network
         _check_values(by_name, tensors, twins, set(dict(module.named_parameters(remove_duplicate=False))))
         of_files |= {name: twins[renamed(name)] for name in weights.tensors}
         remarks += (*weights.remarks, *renamed.remarks)
-    dtype = _dtype(files)
+    real = {tensor.dtype for weights in files for tensor in weights.tensors.values() if tensor.is_floating_point()}
+    dtype = torch.float64 if real == {torch.float64} else torch.float32
     module = module.requires_grad_(False).eval().to(device)
     module = module.double() if dtype == torch.float64 else module.float()
     _hide(module, _infinite_constants(files))
     _forget(module)
     names = [*dict(module.named_parameters()), *dict(module.named_buffers())]
     return Network(module, of_files, tuple(names), tuple(twins), dtype, tuple(remarks))
-
-
-def _dtype(files: Sequence[Weights]) -> torch.dtype:
-    real = {tensor.dtype for weights in files for tensor in weights.tensors.values() if tensor.is_floating_point()}
-    return torch.float64 if real == {torch.float64} else torch.float32
 
 
 def _twins(tensors: Mapping[str, Tensor]) -> dict[str, str]:

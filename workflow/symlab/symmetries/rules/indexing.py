@@ -4,7 +4,7 @@ Positions are integers. Where they point at indices that may be permuted (the ex
 are renumbered with them, and what they pick is as it was; any other use of them as numbers keeps those in place.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -136,13 +136,12 @@ def embedding_bag(recorder: Recorder, arguments: dict[str, Any], shapes: list[Si
     return [Value((fixed_dim(shapes[0][0]), *row.dims)), *others]
 
 
-def _beside(value: Value, index_value: Value, at: int) -> Value:
-    """The value with dimensions that ``index_value`` reaches only in part kept in place, as those of the index are."""
+def _beside(value: Value, index_value: Value, at: int) -> None:
+    """Keep in place the dimensions that ``index_value`` reaches only in part, and those of the index."""
     for n, (dim, other) in enumerate(zip(value.dims, index_value.dims, strict=True)):
         if n != at and dim.size != other.size:
             fix_dim(dim)
             fix_dim(other)
-    return value
 
 
 def _labels(value: Value, index_value: Value, at: int, here: str) -> list[Hashable]:
@@ -178,7 +177,10 @@ def scatter_at(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes
         if source.positions is not None or [d.size for d in source.dims] != [d.size for d in picks.dims]:
             raise Unsupported("a source of another size than the positions")
         written.append((source, written[0][1]))
-    return _written(recorder, _open(value, at, picks.positions), picks, at, written)
+    value = _open(value, at, picks.positions)
+    _beside(value, picks, at)
+    labels = _labels(value, picks, at, "whole")
+    return recorder.relate([(value, labels), *written], labels)
 
 
 def _open(value: Value, at: int, positions: Positions | None) -> Value:
@@ -190,12 +192,6 @@ def _open(value: Value, at: int, positions: Positions | None) -> Value:
         dim = fixed_dim(dim.size) if positions is None else Dim(dim.size, (positions.of,))
     _point(dim, positions)
     return Value((*value.dims[:at], dim, *value.dims[at + 1 :]))
-
-
-def _written(recorder: Recorder, value: Value, picks: Value, at: int, written: Sequence[tuple[Value, Labels]]) -> Value:
-    _beside(value, picks, at)
-    labels = _labels(value, picks, at, "whole")
-    return recorder.relate([(value, labels), *written], labels)
 
 
 @rule("index_add", "index_copy", "index_fill", points=True)

@@ -59,17 +59,14 @@ def group_norm(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes
     """Parts of a concatenation that hold whole groups are normalised apart."""
     x, groups = input_of(arguments), arguments["num_groups"]
     size = x.dims[1].size // groups
-    sizes = [part.size for part in structure(bound_set(x.dims[1]))[1]] if _is_concat(x.dims[1]) else [x.dims[1].size]
+    kind, channels = structure(bound_set(x.dims[1]))
+    sizes = [part.size for part in channels] if kind == "concat" else [x.dims[1].size]
     ends = [end for end in accumulate(sizes) if end % size == 0]
     lengths = [end - start for start, end in pairwise([0, *ends])]
     vectors = [arguments[name] for name in ("weight", "bias") if arguments.get(name) is not None]
     parts = zip(cut_dim(x, 1, lengths), *(cut_dim(vector, 0, lengths) for vector in vectors), strict=True)
     results = [_normalized_in_groups(recorder, part, own, size) for part, *own in parts]
     return results[0] if len(results) == 1 else join(recorder, results, 1)
-
-
-def _is_concat(dim: Dim) -> bool:
-    return bool(dim.factors) and structure(bound_set(dim))[0] == "concat"
 
 
 def _normalized_in_groups(recorder: Recorder, x: Value, vectors: Sequence[Value], size: int) -> Value:

@@ -18,9 +18,10 @@ from symlab.errors import UserError
 from symlab.identifiability.recording import layer_inputs, linear_maps
 from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.deep.trained_with import momentum_of, trained_with
+from symlab.papers.mirror_symmetry.mirror_forms import hessian_times
 from symlab.papers.mirror_symmetry.settings import Homogeneity
 from symlab.seeds import numpy_rng
-from symlab.symmetries.mirrors import Mirror, State, hessian_times, inner, relative_distances, unit
+from symlab.symmetries.mirrors import Mirror, State, inner, relative_distances, unit
 from symlab.training.models import Models, move
 from symlab.training.samples import losses
 from symlab.training.settings import Recipe

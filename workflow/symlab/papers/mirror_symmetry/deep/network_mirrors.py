@@ -18,10 +18,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from symlab.alignment.signs import signs_of
 from symlab.measures.job import Job
 from symlab.measures.symmetries import symmetries_of
+from symlab.papers.mirror_symmetry.mirror_forms import turned
 from symlab.papers.mirror_symmetry.settings import Mirrors
 from symlab.seeds import numpy_rng, torch_generator
 from symlab.symmetries.actions import actions_of
-from symlab.symmetries.mirrors import Mirror, State, inner, neurons, norm, random_state, slopes, turned, unit, vanishing
+from symlab.symmetries.mirrors import Mirror, State, inner, neurons, norm, random_state, slopes, unit, vanishing
 from symlab.symmetries.symmetry_spec import shape
 from symlab.symmetries.trace import Traced, trace
 from symlab.training.models import Models, move

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.mirror_forms import equal_rows, rotation
 from symlab.seeds import torch_generator
-from symlab.symmetries.mirrors import State, equal_rows, norm, rotation, unit
+from symlab.symmetries.mirrors import State, norm, unit
 
 SHAPE, SAMPLES, RATE, DECAY, MOMENTUM, EVERY = (6, 8), 50, 1e-3, 0.01, 0.9, 10
 """Of W, of the network's data, how both losses are descended, and steps between two measurements."""

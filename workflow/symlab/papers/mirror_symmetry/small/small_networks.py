@@ -11,24 +11,19 @@ from torch import Tensor
 from torch.func import grad, hessian
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.settings import SmallNetworks
-from symlab.seeds import torch_generator
-from symlab.symmetries.mirrors import (
-    Mirror,
-    State,
+from symlab.papers.mirror_symmetry.mirror_forms import (
     basis,
     equal_rows,
     flat,
     hessian_times,
-    inner,
-    norm,
-    random_state,
     rescaling,
     rotation,
     sign_flip,
     unflat,
-    unit,
 )
+from symlab.papers.mirror_symmetry.settings import SmallNetworks
+from symlab.seeds import torch_generator
+from symlab.symmetries.mirrors import Mirror, State, inner, norm, random_state, unit
 
 INPUTS, NEURONS, FEW, POINTS = 3, 6, 4, 5
 """Of the network whose Hessian is shown; neurons and points of Theorem 1's losses."""

@@ -7,21 +7,17 @@ import torch
 from torch.func import functional_call, grad, jacrev
 
 from symlab.networks import NETWORKS, build
-from symlab.settings import choose
-from symlab.symmetries.mirrors import (
+from symlab.papers.mirror_symmetry.mirror_forms import (
     basis,
     flat,
     hessian_times,
-    inner,
-    neurons,
-    norm,
-    random_state,
     rescaling,
     rotation,
     sign_flip,
     unflat,
-    unit,
 )
+from symlab.settings import choose
+from symlab.symmetries.mirrors import inner, neurons, norm, random_state, unit
 from symlab.symmetries.trace import trace
 
 
