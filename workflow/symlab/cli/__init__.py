@@ -120,7 +120,7 @@ def _add_merge(merge: argparse.ArgumentParser) -> None:
         choices=("mean", "slerp", "ties", "least-squares"),
         default="mean",
         help="mean of the weights; slerp: on the arc between two networks; ties: the largest entries of what they "
-        "learned since --base, where signs agree; least-squares: layers fitted to what the networks' compute "
+        "learned since --base, where signs agree; least-squares: layers fitted to what the networks' layers compute "
         "(default: %(default)s)",
     )
     average.add_argument(
@@ -209,8 +209,8 @@ def _add_escape(escape: argparse.ArgumentParser) -> None:
     _add_number(forecast, "--lr", 0.1, "RATE", "of SGD")
     _add_number(forecast, "--power", 0.0, "P", "the rate is lr / |theta|^P")
     _add_number(forecast, "--momentum", 0.0, "M", "of SGD")
-    _add_number(forecast, "--drop", 0.01, "SHARE", "of the loss at the origin, at which the network has left")
-    _add_number(forecast, "--gradients", 5000, "N", "compute at most N")
+    _add_number(forecast, "--drop", 0.01, "SHARE", "by which the loss has dropped when the network has left")
+    _add_number(forecast, "--gradients", 5000, "N", "computed at most")
 
 
 def _add_mirrors(mirrors: argparse.ArgumentParser) -> None:
@@ -221,8 +221,8 @@ def _add_mirrors(mirrors: argparse.ArgumentParser) -> None:
     training.add_argument("--weight-decay", type=float, default=0.0, metavar="X", help="as torch.optim.SGD has it")
     training.add_argument("--momentum", type=float, default=0.0, metavar="X", help="of SGD (default: none)")
     _add_number(training, "--batch", 64, "N", "samples of a step")
-    _add_number(mirrors, "--pairs", 3, "N", "pairs of each group, and neurons of each sign")
-    _add_number(mirrors, "--steps", 300, "N", "most batches of an exponent")
+    _add_number(mirrors, "--pairs", 3, "N", "closest pairs of each group, and smallest neurons of each free sign")
+    _add_number(mirrors, "--steps", 300, "N", "batches that an exponent is averaged over at most")
     _add_overwrite(mirrors)
 
 

@@ -11,7 +11,7 @@ Renumber the neurons of network B so that they play the roles of network A's, an
 lies on the straight line between the two: two trainings of one architecture, from two seeds,
 usually differ by such a renumbering more than by anything else.
 
-A and B are files of module.state_dict(), .safetensors or .pt, .bin, .ckpt (read without running any code in
+A and B are files of module.state_dict(), .safetensors or .pt, .pth, .bin, .ckpt (read without running any code in
 them), or folders that hold one (or shards).
 
 Which axes of which weights must be renumbered together is found by tracing the network; nothing
@@ -50,11 +50,12 @@ of features from their class's row. With --penalty also what any network of this
 """
 TRACE = """\
 Print the groups of neurons of a network that can be renumbered without changing its function, the weights that each
-group acts on, and the operations that were not understood.
+group acts on, the signs, scales and other linear maps of its neurons that change nothing either, and the operations
+that were not understood. Of the data two samples are used, with --complete up to 512, and no targets.
 """
 MODEL = (
-    "a function without arguments that returns the network as an nn.Module (its weights do not matter); "
-    "modules in the current folder are found"
+    "a function without arguments that returns the network as an nn.Module (with any weights, where files give "
+    "them); modules in the current folder are found"
 )
 DATA = (
     ".npz, .safetensors or .pt with x [n, ...] (real numbers, or integer tokens), or the module's inputs by name, and, "
@@ -115,8 +116,10 @@ RESULTS = {
         "run.json": "the options and versions of this run",
     },
     "mirrors": {
-        "pairs.csv": "a row a pair: distance, curvature across its mirror, exponent, whether it merges, steps to half",
-        "zeros.csv": "a row a neuron whose sign is free: size, curvature, exponent, whether it vanishes, steps to half",
+        "pairs.csv": "a row a pair: distance, curvature across its mirror, exponent, whether it merges, "
+        "steps to half or twice",
+        "zeros.csv": "a row a neuron whose sign is free: size, curvature, exponent, whether it vanishes, "
+        "steps to half or twice",
         "run.json": "the options and versions of this run",
     },
     "collapse": {
