@@ -135,6 +135,8 @@ class Images(Source):
         description="Pixels of each side, of which each is the mean of a block of the files' pixels; null for these.",
     )
 
+    n_classes: ClassVar[int] = 10
+
     @model_validator(mode="after")
     def _blocks_fit(self) -> Self:
         if self.side is not None and self.files is not None and self.files[1] % self.side:
@@ -151,7 +153,6 @@ class Mnist(Images):
 
     source: Literal["mnist"]
     loader: ClassVar[str] = "symlab.data.mnist:load"
-    n_classes: ClassVar[int] = 10
     files: ClassVar[tuple[int, int, int] | None] = (1, 28, 28)
 
 
@@ -176,7 +177,6 @@ class Cifar10(Images):
 
     source: Literal["cifar10"]
     loader: ClassVar[str] = "symlab.data.cifar10:load"
-    n_classes: ClassVar[int] = 10
     files: ClassVar[tuple[int, int, int] | None] = (3, 32, 32)
 
 
@@ -185,7 +185,6 @@ class Cifar10Jpeg(Images):
 
     source: Literal["cifar10_jpeg"]
     loader: ClassVar[str] = "symlab.data.cifar10_jpeg:load"
-    n_classes: ClassVar[int] = 10
     files: ClassVar[tuple[int, int, int] | None] = (3, 32, 32)
 
 

@@ -18,7 +18,6 @@ from symlab.data.folder import find_file
 from symlab.data.images import Labelled, split_images
 from symlab.errors import UserError
 
-N_CLASSES = 10
 IMAGE = (3, 32, 32)
 MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
 ARCHIVE = "cifar-10-binary.tar.gz"
@@ -39,7 +38,7 @@ def load(spec: Images, data_dir: Path | None) -> Dataset:
             n_samples does not fit.
     """
     files = read_archive(_locate(data_dir), SHA256)
-    return split_images(files, spec, "cifar10", N_CLASSES, IMAGE, {"inputs_sha256": {ARCHIVE: SHA256}})
+    return split_images(files, spec, "cifar10", IMAGE, {"inputs_sha256": {ARCHIVE: SHA256}})
 
 
 def read_archive(path: Path, sha256: str) -> tuple[Labelled, Labelled]:

@@ -8,7 +8,7 @@ from jaxtyping import UInt8
 
 from symlab.artifacts import content_digest
 from symlab.data import Images
-from symlab.data.cifar10 import IMAGE, N_CLASSES
+from symlab.data.cifar10 import IMAGE
 from symlab.data.dataset import Dataset
 from symlab.data.folder import find_file, sha256_of
 from symlab.data.images import Labelled, split_images
@@ -36,7 +36,7 @@ def load(spec: Images, data_dir: Path | None) -> Dataset:
         "inputs_sha256": {path.name: sha256_of([path]) for path in paths},
         "decoded_sha256": content_digest(pixels),
     }
-    return split_images((train, test), spec, "cifar10-jpeg", N_CLASSES, IMAGE, provenance)
+    return split_images((train, test), spec, "cifar10-jpeg", IMAGE, provenance)
 
 
 def read_parquet(path: Path, n_images: int) -> Labelled:
@@ -71,8 +71,10 @@ def read_parquet(path: Path, n_images: int) -> Labelled:
             "the right file."
         )
     labels = table["label"].to_numpy()
-    if len(wrong := np.flatnonzero((labels < 0) | (labels >= N_CLASSES))):
-        raise UserError(f"{path} holds the label {labels[wrong[0]]} in row {wrong[0]}, outside 0..{N_CLASSES - 1}.")
+    if len(wrong := np.flatnonzero((labels < 0) | (labels >= Images.n_classes))):
+        raise UserError(
+            f"{path} holds the label {labels[wrong[0]]} in row {wrong[0]}, outside 0..{Images.n_classes - 1}."
+        )
     x = [decode(image.as_py(), f"{path}, row {row}") for row, image in enumerate(table["image"])]
     return Labelled(np.stack(x), labels.astype(np.int64))
 

@@ -22,7 +22,6 @@ def split_images(
     files: tuple[Labelled, Labelled],
     spec: Images,
     name: str,
-    n_classes: int,
     image: tuple[int, int, int],
     provenance: dict[str, Any],
 ) -> Dataset:
@@ -38,14 +37,14 @@ def split_images(
     """
     train_files, test_files = files
     x, y = np.concatenate([train_files.x, test_files.x]), np.concatenate([train_files.y, test_files.y])
-    rows = _indices(y, len(train_files.y), spec, name, n_classes)
+    rows = _indices(y, len(train_files.y), spec, name)
     if spec.side is not None:
         x, image = average_blocks(x, image, spec.side), (image[0], spec.side, spec.side)
     mean, std = mean_and_std(x[rows[0]], channels=image[0])
     return Dataset.of_rows(
         *(x, y, rows),
         task="classification",
-        n_classes=n_classes,
+        n_classes=spec.n_classes,
         mean=mean,
         std=std,
         image=image,
@@ -61,12 +60,12 @@ def average_blocks(x: UInt8[np.ndarray, "n d"], image: tuple[int, int, int], sid
 
 
 def _indices(
-    y: Int64[np.ndarray, " n"], n_train_files: int, spec: Images, name: str, n_classes: int
+    y: Int64[np.ndarray, " n"], n_train_files: int, spec: Images, name: str
 ) -> tuple[Indices, Indices, Indices]:
     official = spec.split == "official"
     pool = np.arange(n_train_files if official else len(y))
     if spec.n_samples is not None:
-        pool = balanced_subset(y[pool], spec.n_samples, n_classes, numpy_rng("subset", name, spec.seed))
+        pool = balanced_subset(y[pool], spec.n_samples, spec.n_classes, numpy_rng("subset", name, spec.seed))
     rng = numpy_rng("split", name, spec.seed)
     if official:
         train, val, _ = random_split(len(pool), tenth(len(pool)), 0, rng)

@@ -17,7 +17,6 @@ from symlab.data.folder import find_file
 from symlab.data.images import Labelled, split_images
 from symlab.errors import UserError
 
-N_CLASSES = 10
 MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
 
 
@@ -71,7 +70,7 @@ def load(spec: Images, data_dir: Path | None) -> Dataset:
     files = (_images_and_labels("train", data_dir), _images_and_labels("test", data_dir))
     inputs = {file.name: file.sha256 for file in FILES.values()}
     _, height, width = FILES["train_images"].shape
-    return split_images(files, spec, "mnist", N_CLASSES, (1, height, width), {"inputs_sha256": inputs})
+    return split_images(files, spec, "mnist", (1, height, width), {"inputs_sha256": inputs})
 
 
 def _images_and_labels(part: str, data_dir: Path | None) -> Labelled:
