@@ -170,9 +170,9 @@ def _per_input(values: PerChannel, d: int) -> Float32[np.ndarray, "*d"] | np.flo
     return np.float32(values)
 
 
-def covariance(dataset: Dataset, name: str = "train") -> Float[np.ndarray, "d d"]:
-    """Population covariance (float64) of a split's normalised inputs, accumulated in blocks of samples."""
-    x, _ = dataset.split(name)
+def covariance(dataset: Dataset) -> Float[np.ndarray, "d d"]:
+    """Population covariance (float64) of the normalised training inputs, accumulated in blocks of samples."""
+    x, _ = dataset.split("train")
     center = x.mean(axis=0, dtype=np.float64)
     total = np.zeros((x.shape[1], x.shape[1]))
     for block in np.array_split(x, 1 + len(x) // 4096):

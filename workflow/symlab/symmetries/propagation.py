@@ -65,7 +65,7 @@ class Propagation:
     """
 
     def __init__(self, module: nn.Module, exported: ForwardGraph, constant: Callable[[Tensor], Value] = constant_value):
-        self.exported, self.constant = exported, constant
+        self.constant = constant
         graph, sources = exported.graph, exported.sources
         self.module = module
         self.recorder = Recorder()
