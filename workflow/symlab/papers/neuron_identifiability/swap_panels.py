@@ -8,6 +8,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from symlab.errors import UserError
+from symlab.papers.neuron_identifiability.masks import STANDARD, SYRE_FROM_1, any_of, w_asymmetric
 from symlab.papers.neuron_identifiability.rows import MODEL, signed_sqrt
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, RIDGE, reported
 from symlab.papers.neuron_identifiability.variants import telling_variants
@@ -58,11 +59,8 @@ def paper_variants(table: pd.DataFrame) -> pd.DataFrame:
     """The kinds of networks of the paper's Figs. 12 and 16-19 that the study has, in this order, with labels: standard,
     W-asymmetric with sigma_F = 0 and the smallest >= 1, syre with the smallest >= 1; a variant a data set of each."""
     variants = telling_variants(table)
-    plain = variants[
-        (variants["activation"] != "sigma") & variants["scheme"].isin(["standard", "w_asymmetric", "syre"])
-    ]
-    plain = plain[~((plain["scheme"] == "syre") & (plain["sigma_F"] < 1))]
-    return plain[~plain.duplicated(["scheme", "sigma_F", "dataset"])]
+    chosen = variants[any_of(STANDARD, w_asymmetric, SYRE_FROM_1)(variants)]
+    return chosen.drop_duplicates(["scheme", "sigma_F", "dataset"])
 
 
 def count_networks(rows: pd.DataFrame) -> str:

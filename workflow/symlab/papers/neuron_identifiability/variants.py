@@ -102,14 +102,10 @@ def add_labels(variants: pd.DataFrame) -> pd.DataFrame:
     """The variants with a ``label`` for legends that only variants differing in nothing but their data set share."""
     found = variants.assign(label=[name_variant(row, latex=True) for _, row in variants.iterrows()])
     for column in (each for each in ("family", "fixed_fraction", "norm", *SIZES) if each in found):
-        by_label = found.groupby("label")
-        twice = by_label["dataset"].transform(lambda names: names.duplicated().any())
-        differs = by_label[column].transform(lambda values: values.nunique(dropna=False) > 1)
-        unclear = twice.astype(bool) & differs.astype(bool)
-        found["label"] = [
-            f"{label} ({f'{column} {value:g}' if column in SIZES else value})" if add else label
-            for label, value, add in zip(found["label"], found[column], unclear, strict=True)
-        ]
+        twice = found.duplicated(["label", "dataset"], keep=False).groupby(found["label"]).transform("any")
+        differs = found.groupby("label")[column].transform("nunique", dropna=False) > 1
+        told = found[column].map(f"{column} {{:g}}".format if column in SIZES else str)
+        found["label"] = found["label"].mask(twice & differs, found["label"] + " (" + told + ")")
     return found
 
 
