@@ -134,35 +134,22 @@ class Recurrent(nn.Module):
 
 
 # What each network's free signs turn, by hand; weights alone.
+GATED = [
+    {"both.weight", "down.weight"},
+    {"gain1", "both.weight"},
+    {"gain2", "head.weight"},
+    {"first.weight", "down.weight", "both.weight", "head.weight"},
+]
 FREE = {
     "tanh": (lambda: mlp(nn.Tanh()), [{"0.weight", "2.weight"}, {"2.weight", "4.weight"}]),
     "sine": (Sines, [{"0.weight", "1.weight"}]),
     "relu": (lambda: mlp(nn.ReLU()), []),
     "gelu": (lambda: mlp(nn.GELU()), []),
-    "gated": (
-        Gated,
-        [
-            {"both.weight", "down.weight"},
-            {"gain1", "both.weight"},
-            {"gain2", "head.weight"},
-            {"first.weight", "down.weight", "both.weight", "head.weight"},
-        ],
-    ),
+    "gated": (Gated, GATED),
     # Gates and values stand in turns, as in GPT-OSS.
-    "gated, in turns": (
-        lambda: Gated(in_turns=True),
-        [
-            {"both.weight", "down.weight"},
-            {"gain1", "both.weight"},
-            {"gain2", "head.weight"},
-            {"first.weight", "down.weight", "both.weight", "head.weight"},
-        ],
-    ),
+    "gated, in turns": (lambda: Gated(in_turns=True), GATED),
     "gated by an odd function": (lambda: Gated(torch.tanh), None),
-    "normalised by mean and deviation": (
-        lambda: Gated(mean=True),
-        [{"both.weight", "down.weight"}, {"gain1", "both.weight"}, {"gain2", "head.weight"}],
-    ),
+    "normalised by mean and deviation": (lambda: Gated(mean=True), GATED[:3]),
     "batch norm": (Images, [{"stem.weight", "norm.weight"}, {"norm.weight", "head.weight"}]),
     "excited": (Excited, [{f"convs.{n}.weight", f"norms.{n}.weight"} for n in range(6)]),
     "factors": (Factors, [{"a.weight", "b.weight"}]),
