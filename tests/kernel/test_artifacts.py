@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pyarrow import parquet
@@ -47,7 +47,6 @@ def test_round_trip(path):
     assert path.stat().st_mode == other.stat().st_mode
 
 
-@settings(derandomize=True, deadline=None, max_examples=25)
 @given(array=hnp.arrays(st.sampled_from([np.float32, np.int64, np.uint8]), hnp.array_shapes(max_dims=3, min_side=0)))
 def test_any_array_survives(tmp_path_factory, array):
     path = tmp_path_factory.mktemp("any") / "x.safetensors"
