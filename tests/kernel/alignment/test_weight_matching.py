@@ -35,6 +35,8 @@ MODULES = {
     ),
 }
 INPUTS = {"perceptron": (20, 5), "grouped": (20, 2, 2, 2)}
+# What each of many examples is drawn from.
+ANY = {"spec": st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]), "seed": st.integers(0, 1000)}
 
 
 def choices(spec, names):
@@ -64,7 +66,7 @@ def test_no_step_can_improve_what_is_found(spec, steps, seed):
         assert inner(A, aligned) == pytest.approx(best)
 
 
-@given(spec=st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]), seed=st.integers(0, 1000))
+@given(**ANY)
 def test_every_step_gains_and_the_best_restart_wins(spec, seed):
     A, B = random_state(spec, seed), random_state(spec, seed + 1)
     found = weight_matching(spec, A, B, np.random.default_rng(seed), restarts=4)
@@ -106,11 +108,7 @@ def test_planted_permutations_of_modules_are_recovered(name, seed):
     assert found.similarity == pytest.approx(1.0)
 
 
-@given(
-    spec=st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]),
-    seed=st.integers(0, 1000),
-    large=st.sampled_from([(torch.float64, 1e-12), (torch.float32, 1e-7)]),
-)
+@given(**ANY, large=st.sampled_from([(torch.float64, 1e-12), (torch.float32, 1e-7)]))
 def test_similarities_of_large_steps_lead_where_those_computed_anew_do(spec, seed, large):
     dtype, error = large
     A, B = (
@@ -126,11 +124,7 @@ def test_similarities_of_large_steps_lead_where_those_computed_anew_do(spec, see
         assert one == pytest.approx(other, rel=0, abs=error)
 
 
-@given(
-    spec=st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]),
-    seed=st.integers(0, 1000),
-    large=st.sampled_from([(torch.float64, 1e-12), (torch.float32, 1e-7)]),
-)
+@given(**ANY, large=st.sampled_from([(torch.float64, 1e-12), (torch.float32, 1e-7)]))
 def test_a_large_step_gains_what_renumbering_the_weights_gains(spec, seed, large):
     dtype, error = large
     states = [random_state(spec, each) for each in (seed, seed + 1)]
@@ -170,7 +164,7 @@ def every_step_anew(spec, A, B, rng):
     return current
 
 
-@given(spec=st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]), seed=st.integers(0, 1000))
+@given(**ANY)
 def test_steps_that_are_left_out_would_have_found_nothing(spec, seed):
     A, B = random_state(spec, seed), random_state(spec, seed + 1)
     found = weight_matching(spec, A, B, np.random.default_rng(seed)).permutations
