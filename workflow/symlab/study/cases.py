@@ -30,8 +30,8 @@ from symlab.study.claim import (
 )
 from symlab.study.tables import independent
 
-UNITS = {"seed": "seeds", "run": "runs", "pair": "pairs", "mask_seed": "masks", "student": "students"}
-"""What the units that a column numbers are called."""
+UNITS = {"mask_seed": "masks", "lr": "rates", "network_number": "networks"}
+"""What the units that a column numbers are called, where an s at its end does not say it."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def cases(
         return units.apply(several) if callable(several) else getattr(units, several)(skipna=False)
 
     found = [Values(case, of_units(part)) for case, part in cases_of(rows, by, name)]
-    return Cases(tuple(found), UNITS.get(columns[-1], columns[-1]))
+    return Cases(tuple(found), UNITS.get(columns[-1], f"{columns[-1]}s"))
 
 
 def cases_of(
