@@ -1,12 +1,9 @@
 """Maps of every kind, and permutations, planted in networks of other libraries are found again."""
 
-import warnings
-
 import families
 import numpy as np
 import pytest
 import torch
-from test_planted import in_an_ordinary_state
 
 from symlab import align
 from symlab.alignment.permute import permute
@@ -37,15 +34,7 @@ CLOSE = {"Mixtral": 5e-3}
 
 @pytest.mark.parametrize("name", KINDS)
 def test_planted_maps_are_undone(name):
-    family = families.FAMILIES[name]
-    pytest.importorskip(family.library, reason=f"the extra 'models' is not installed ({family.library})")
-    warnings.simplefilter("ignore")
-    torch.manual_seed(0)
-    generator = torch.Generator().manual_seed(0)
-    module, x = family.build().eval().requires_grad_(False), family.inputs()
-    draw = torch.randn if x.is_floating_point() else lambda shape, **options: torch.randint(3, 64, shape, **options)
-    x = draw((64, *x.shape[1:]), generator=generator)
-    A = in_an_ordinary_state(module, generator)
+    module, A, x, generator = families.drawn(name)
     traced = trace_quietly(module, x[:4])
     actions = actions_of(module, traced, x[:2], A)
     kinds = [action.kind for action in actions]

@@ -6,7 +6,6 @@ docs/reference/symmetries.md to FILE.
 """
 
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +76,8 @@ def image_family(name, draws=20):
     return family(name, draws, (64, 3, 32, 32))
 
 
+# All experts compute every token.
+MIXTRAL = building.MIXTURE | {"num_local_experts": 4, "experts_implementation": "batched_mm"}
 NETWORKS = {
     "MLP": Planted("symlab", lambda: MLP(20, [64, 64, 64], 5), (512, 20)),
     "ResNet20": Planted("symlab", lambda: ResNet20(3072, 10, 1, 1, 3), (64, 3072)),
@@ -89,40 +90,22 @@ NETWORKS = {
     "ViT": image_family("ViT"),
     "DINOv2 with registers": image_family("DINOv2 with registers"),
     "SwinV2": image_family("Swin v2", 10),
+    "BERT": family("BERT"),
+    "GPT-2": family("GPT-2"),
+    "Llama": family("Llama"),
+    "Mamba": family("Mamba"),
+    "Mixtral": Planted("transformers", building.hugging(0, "MixtralForCausalLM", **MIXTRAL).build, None),
     "UNet2D": Planted("diffusers", Denoiser, (64, 3, 16, 16), 10),
 }
-
-
-def in_an_ordinary_state(module, generator):
-    """The library's initial weights, but vectors and what begins constant are drawn at random too."""
-    state = {}
-    for name, tensor in module.state_dict().items():
-        if not tensor.is_floating_point() or tensor.isinf().any():
-            state[name] = tensor.clone()
-        elif name.endswith("running_var"):
-            state[name] = 0.5 + torch.rand(tensor.shape, generator=generator)
-        elif tensor.dim() < 2 or tensor.numel() == 1 or tensor.std() == 0:
-            state[name] = tensor + 0.3 * torch.randn(tensor.shape, generator=generator)
-        else:
-            state[name] = tensor.clone()
-    return state
-
-
-def weights(state):
-    return Weights(Path("planted"), state, {})
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_planted_permutations_are_recovered(name):
     planted = NETWORKS[name]
-    if planted.library != "symlab":
-        pytest.importorskip(planted.library, reason=f"the extra 'models' is not installed ({planted.library})")
-    warnings.simplefilter("ignore")
-    torch.manual_seed(0)
-    generator = torch.Generator().manual_seed(0)
+    generator = families.start(planted.library)
     module = planted.build()
-    state, x = in_an_ordinary_state(module, generator), planted.inputs(generator)
-    network = prepare(module, [weights(state), weights(state)], "cpu")
+    state, x = families.in_an_ordinary_state(module, generator), planted.inputs(generator)
+    network = prepare(module, [Weights(Path("planted"), state, {})] * 2, "cpu")
     traced = trace_quietly(network.module, x[:8])
     A = network.by_all_names(network.state(state))
     recovered, unequal = 0, {}

@@ -1,12 +1,10 @@
 """Signs and permutations planted in networks of other libraries are found again; what is found changes nothing."""
 
-import warnings
-
 import families
 import numpy as np
 import pytest
 import torch
-from test_planted import NETWORKS, in_an_ordinary_state
+from test_planted import NETWORKS
 
 from symlab.alignment.forward import batch_rows
 from symlab.alignment.permute import permute
@@ -39,17 +37,8 @@ FREE = {
 
 @pytest.mark.parametrize("name", FREE)
 def test_planted_signs_are_recovered(name):
-    family = families.FAMILIES[name]
-    pytest.importorskip(family.library, reason=f"the extra 'models' is not installed ({family.library})")
-    warnings.simplefilter("ignore")
-    torch.manual_seed(0)
-    generator = torch.Generator().manual_seed(0)
     # Its experts are compared where all compute every token, as in the table of permutations.
-    build = NETWORKS[name].build if name == "Mixtral" else family.build
-    module, x = build().eval().requires_grad_(False), family.inputs()
-    draw = torch.randn if x.is_floating_point() else lambda shape, **options: torch.randint(3, 64, shape, **options)
-    x = draw((64, *x.shape[1:]), generator=generator)
-    A = in_an_ordinary_state(module, generator)
+    module, A, x, _ = families.drawn(name, NETWORKS["Mixtral"].build if name == "Mixtral" else None)
     tied: dict[int, torch.Tensor] = {}
     A = {entry: tied.setdefault(id(own), A[entry]) for entry, own in module.state_dict(keep_vars=True).items()}
     traced = trace_quietly(module, x[:4])
