@@ -66,8 +66,11 @@ class Skip(nn.Module):
         build(MLP(name="mlp", widths=[8, 7]), 6, 4),
         build(MLP(name="mlp", widths=[8], norm="none", activation="sigma"), 6, 4),
         Skip(),
+        nn.Sequential(nn.Linear(6, 5, bias=False), nn.ReLU(), nn.Linear(5, 4)),
+        nn.Sequential(nn.Tanh(), nn.Linear(6, 4)),
+        nn.Linear(6, 4),
     ],
-    ids=["mlp", "sigma", "skip"],
+    ids=["mlp", "sigma", "skip", "no bias", "nothing linear on the input", "linear"],
 )
 @pytest.mark.parametrize("batch_size", [64, 1000])
 def test_curve_equals_evaluating_every_interpolated_network(module, batch_size):
@@ -102,19 +105,6 @@ def test_chord_is_the_distance_of_the_outputs_from_the_line_between_those_of_the
     assert table["chord"].iloc[0] == table["chord"].iloc[-1] == 0
     assert table["chord"].iloc[1:-1].min() > 0.01
     assert curve(module, state_A, state_B, [0.0, 0.5], x, y, "classification")["chord"].isna().all()
-
-
-def test_input_layer_without_bias_and_no_linear_layer_on_the_input():
-    x, y = data()
-    for module in (
-        nn.Sequential(nn.Linear(6, 5, bias=False), nn.ReLU(), nn.Linear(5, 4)),
-        nn.Sequential(nn.Tanh(), nn.Linear(6, 4)),
-        nn.Linear(6, 4),
-    ):
-        state_A, state_B = two_states(module)
-        table = curve(module, state_A, state_B, [0.5], x, y, "classification")
-        logits = outputs(module, interpolate(state_A, state_B, 0.5), x)
-        assert table["loss"][0] == pytest.approx(float(functional.cross_entropy(logits, y)), rel=1e-5)
 
 
 def test_regression_has_a_mean_squared_error_and_no_accuracy():
@@ -156,16 +146,17 @@ def test_a_loss_of_ones_own_is_given_all_of_the_output():
     assert found["accuracy"].isna().all()
 
 
-def test_curve_leaves_the_module_and_the_states_alone():
+@pytest.mark.parametrize("repair", [False, True])
+def test_curve_leaves_the_module_and_the_states_alone(repair):
     module = build(MLP(name="mlp", widths=[8], norm="batchnorm"), 6, 4)
     states = two_states(module)
     copies = [{name: tensor.clone() for name, tensor in state.items()} for state in (*states, module.state_dict())]
     x, y = data()
-    curve(module, *states, LAMBDAS, x, y, "classification", statistics_x=x)
+    curve(module, *states, LAMBDAS, x, y, "classification", statistics_x=x, repair=repair)
     assert module.training
     assert all(norm.momentum == 0.1 for norm in module.norms)
     for state, copy in zip((*states, module.state_dict()), copies, strict=True):
-        assert all(torch.equal(state[name], tensor) for name, tensor in copy.items())
+        assert state.keys() == copy.keys() and all(torch.equal(state[name], tensor) for name, tensor in copy.items())
 
 
 def test_running_statistics_of_the_first_layer_in_closed_form_even_on_sorted_inputs():
@@ -267,8 +258,9 @@ def test_settings_that_do_not_fit_are_refused():
     x, y = data()
     module = build(MLP(name="mlp", widths=[5], norm="batchnorm"), 6, 4)
     states = two_states(module)
-    with pytest.raises(UserError, match="statistics_x"):
-        curve(module, *states, LAMBDAS, x, y, "classification")
+    for repair in (False, True):
+        with pytest.raises(UserError, match="statistics_x"):
+            curve(module, *states, LAMBDAS, x, y, "classification", repair=repair)
     with pytest.raises(UserError, match="ranking"):
         curve(module, *states, LAMBDAS, x, y, "ranking", statistics_x=x)
     with pytest.raises(UserError, match="as many targets"):
