@@ -1,3 +1,4 @@
+import math
 from itertools import permutations, product
 
 import numpy as np
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from symlab.alignment.matching import joint, match, match_all, objective, objectives
 from symlab.errors import UserError
-from symlab.symmetries.symmetry_spec import Group, SymmetrySpec, random_permutations
+from symlab.symmetries.symmetry_spec import Group, SymmetrySpec, random_permutations, shape
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])
@@ -35,7 +36,7 @@ def correlations(groups, names, seed):
     rng = np.random.default_rng(seed)
     found = {}
     for name in names:
-        d = int(np.prod([groups[outer].size for outer in (*groups[name].within, name)]))
+        d = math.prod(shape(name, groups))
         found[name] = rng.uniform(-1, 1, (d, d))
     return found
 
@@ -43,11 +44,10 @@ def correlations(groups, names, seed):
 def every_choice(groups):
     """All permutations of all groups, one row for each neuron of the groups that contain a group."""
     single = []
-    for group in groups.values():
-        rows = int(np.prod([groups[outer].size for outer in group.within]))
-        shape = (*(groups[outer].size for outer in group.within), group.size)
-        choices = product(permutations(range(group.size)), repeat=rows)
-        single.append([np.array(choice).reshape(shape) for choice in choices])
+    for name in groups:
+        *outer, size = shape(name, groups)
+        choices = product(permutations(range(size)), repeat=math.prod(outer))
+        single.append([np.array(choice).reshape(*outer, size) for choice in choices])
     for choice in product(*single):
         yield dict(zip(groups, choice, strict=True))
 
@@ -56,10 +56,9 @@ def worth(S_of, chosen, groups):
     """The sum of <P, S> written out neuron by neuron."""
     total = 0.0
     for name, S in S_of.items():
-        chain = [*groups[name].within, name]
-        for at in np.ndindex(*(groups[group].size for group in chain)):
+        chain, sizes = [*groups[name].within, name], shape(name, groups)
+        for at in np.ndindex(sizes):
             moved_from = [int(chosen[group][at[: depth + 1]]) for depth, group in enumerate(chain)]
-            sizes = [groups[group].size for group in chain]
             total += S[np.ravel_multi_index(at, sizes), np.ravel_multi_index(moved_from, sizes)]
     return total
 
@@ -81,9 +80,7 @@ def test_match_all_is_the_exact_optimum(case, seed):
     S_of = correlations(groups, names, seed)
     best = max(worth(S_of, chosen, groups) for chosen in every_choice(groups))
     found = match_all(S_of, groups)
-    assert {name: pi.shape for name, pi in found.items()} == {
-        name: (*(groups[outer].size for outer in group.within), group.size) for name, group in groups.items()
-    }
+    assert {name: pi.shape for name, pi in found.items()} == {name: shape(name, groups) for name in groups}
     assert all((np.sort(pi, axis=-1) == np.arange(groups[name].size)).all() for name, pi in found.items())
     assert worth(S_of, found, groups) == pytest.approx(best)
     by_joint = sum(S[np.arange(len(S)), joint(name, found, groups)].sum() for name, S in S_of.items())

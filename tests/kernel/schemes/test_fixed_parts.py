@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from symlab.errors import UserError
@@ -26,12 +26,9 @@ def network(spec, n_inputs, n_outputs):
     return build(choose(NETWORKS, spec), n_inputs, n_outputs)
 
 
-@settings(derandomize=True, deadline=None, max_examples=25)
 @given(n_fixed=st.integers(0, 39), sigma_F=st.sampled_from([0.0, 0.5, 2.0]), seed=st.integers(0, 5))
 def test_w_asymmetric_fixes_exactly_n_fixed_entries_in_every_row(n_fixed, sigma_F, seed):
-    parts = sample_fixed_parts(
-        choose(SCHEMES, {"name": "w_asymmetric", "sigma_F": sigma_F, "n_fixed": n_fixed}), SHAPES, "s", seed
-    )
+    parts = drawn({"name": "w_asymmetric", "sigma_F": sigma_F, "n_fixed": n_fixed}, SHAPES, "s", seed)
     for name, (F, D) in parts.items():
         assert F.shape == D.shape == SHAPES[name]
         assert set(D.unique().tolist()) <= {0.0, 1.0}
@@ -41,7 +38,6 @@ def test_w_asymmetric_fixes_exactly_n_fixed_entries_in_every_row(n_fixed, sigma_
             assert (F == 0).all()
 
 
-@settings(derandomize=True, deadline=None, max_examples=25)
 @given(
     shape=st.tuples(st.integers(1, 6), st.integers(1, 5), st.sampled_from([1, 3]), st.sampled_from([1, 3])),
     fraction=st.floats(0, 0.99),
@@ -65,9 +61,7 @@ def test_fixed_entries_of_a_convolution_spread_over_output_channels_and_kernel()
 
 
 def test_w_asymmetric_values_are_normal_and_columns_uniform():
-    F, D = sample_fixed_parts(
-        choose(SCHEMES, {"name": "w_asymmetric", "sigma_F": 3.0, "n_fixed": 20}), {"a": (4000, 80)}, "s"
-    )["a"]
+    F, D = drawn({"name": "w_asymmetric", "sigma_F": 3.0, "n_fixed": 20}, {"a": (4000, 80)}, "s")["a"]
     values = F[D == 0]
     assert values.std().item() == pytest.approx(3.0, rel=0.02) and abs(values.mean().item()) < 0.05
     # Each column is fixed in a quarter of the rows: binomial standard deviation 0.0068.
@@ -75,9 +69,7 @@ def test_w_asymmetric_values_are_normal_and_columns_uniform():
 
 
 def test_syre():
-    F, D = sample_fixed_parts(
-        choose(SCHEMES, {"name": "syre", "sigma_F": 2.0, "epsilon": 0.1}), {"a": (300, 300)}, "s"
-    )["a"]
+    F, D = drawn({"name": "syre", "sigma_F": 2.0, "epsilon": 0.1}, {"a": (300, 300)}, "s")["a"]
     assert F.std().item() == pytest.approx(2.0, rel=0.02)
     uniform = D**-2
     assert uniform.min() >= 0.9 - 1e-5 and uniform.max() <= 1.1 + 1e-5
