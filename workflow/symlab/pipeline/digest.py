@@ -67,14 +67,15 @@ def code_of(*modules: str) -> dict[str, str]:
 def digest_of_figure_code(script: str, module: str, modules: Mapping[str, str]) -> str:
     """One digest (8 hex digits) of what draws a figure and tells what is seen.
 
-    That is its file, and those of other figures' claims that it names.
+    That is its file, and those of other figures' claims that it names, by themselves or as places of a text (``{id}``).
 
     Args:
         modules: each figure's file, by its id.
     """
     file = _file(module)
-    texts = [each.value for each in ast.walk(_parse(file)) if isinstance(each, ast.Constant)] if file else []
-    claims = [text for text in texts if isinstance(text, str) and re.fullmatch(r"[a-z]+-[\w.]+-[\w-]+", text)]
+    constants = [each.value for each in ast.walk(_parse(file)) if isinstance(each, ast.Constant)] if file else []
+    texts = [text for text in constants if isinstance(text, str)]
+    claims = [claim for text in texts for claim in re.findall(r"(?:^|\{)([a-z]+-[\w.]+-[\w-]+)(?=$|[(:}])", text)]
     named = {other for claim in claims for figure, other in modules.items() if claim.startswith(f"{figure}-")}
     return hashlib.sha256(repr(code_of(script, module, *sorted(named))).encode()).hexdigest()[:8]
 
