@@ -252,7 +252,7 @@ def test_how_pairs_are_grouped_changes_nothing_but_rounding(monkeypatch: pytest.
     order = torch.randperm(36, generator=torch.Generator().manual_seed(0))
     shuffled = ridge_costs(layer, X, i[order], j[order], 0.01)
     torch.testing.assert_close(shuffled, together[order], rtol=1e-5, atol=1e-8)
-    for name, value in (("CHUNK", 5), ("FACTOR_BYTES", 1), ("is_accelerator", lambda device: True)):
+    for name, value in (("CHUNK", 5), ("FACTOR_BYTES", 1)):
         monkeypatch.setattr(ridge, name, value)
         torch.testing.assert_close(ridge_costs(layer, X, i, j, 0.01), together, rtol=1e-5, atol=1e-8)
     single = [float(ridge_costs(layer, X, a[None], b[None], 0.01)) for a, b in zip(i[:12], j[:12], strict=True)]

@@ -13,7 +13,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from symlab.data.dataset import Dataset
-from symlab.device import is_accelerator
 from symlab.errors import UserError
 from symlab.identifiability.recording import hidden_layers, layer_inputs
 from symlab.measures.job import Job
@@ -32,10 +31,9 @@ from symlab.papers.neuron_identifiability.settings import Ridge
 from symlab.training.models import Models, move
 from symlab.words import counted
 
-# Problems solved at once, and the memory of their realizers' factors. On a CPU arrays [problems, n] should stay in the
-# cache; a GPU waits for calls where they are small.
-CHUNK, CHUNK_ON_GPU = 128, 2048
-FACTOR_BYTES, FACTOR_BYTES_ON_GPU = 2**28, 2**31
+# Problems solved at once. Their arrays [problems, n] should stay in the cache, their matrix products should be large.
+CHUNK = 128
+FACTOR_BYTES = 2**28
 
 # L-BFGS stops where a further step promises to lower J by less than about half this share of it: that is above the
 # rounding of J in float32, and it left costs within 2e-6 of those at a tenth of it (MNIST and mixture networks).
@@ -109,9 +107,7 @@ def ridge_costs(
     H = nonlinear(functions.nonlinearity, Y)
     moments = input_moments(X, times_derivative(functions.nonlinearity, torch.ones_like(Y), Y))
     order = torch.argsort(i, stable=True)
-    on_gpu = is_accelerator(X.device)
-    limits = (CHUNK_ON_GPU, FACTOR_BYTES_ON_GPU) if on_gpu else (CHUNK, FACTOR_BYTES)
-    chunks = (order[rows] for rows in _chunks(i[order], X.shape[1], *limits))
+    chunks = (order[rows] for rows in _chunks(i[order], X.shape[1]))
     batches = (Batch(functions, X, H[position[at]], moments, i[at], j[at]) for at in chunks)
     return torch.cat([_lowest_cost(batch, beta) for batch in batches])[torch.argsort(order)]
 
@@ -137,13 +133,13 @@ def _preactivations(layer: NeuronFunctions, X: Tensor, neurons: Int[Tensor, " t"
     return torch.addmm(layer.shift[neurons, None].to(X.dtype), linear, X.T)
 
 
-def _chunks(realizers: Int[Tensor, " p"], d: int, longest: int, factor_bytes: int) -> Iterator[slice]:
-    """Pieces of the sorted ``realizers``, at most so long and of so few neurons that their factors fit."""
-    most = max(1, factor_bytes // (8 * d * d))
+def _chunks(realizers: Int[Tensor, " p"], d: int) -> Iterator[slice]:
+    """Pieces of the sorted ``realizers``, at most ``CHUNK`` long and of so few neurons that their factors fit."""
+    most = max(1, FACTOR_BYTES // (8 * d * d))
     place = torch.unique_consecutive(realizers, return_inverse=True)[1].contiguous()
     start = 0
     while start < len(place):
-        end = min(start + longest, int(torch.searchsorted(place, place[start] + most)))
+        end = min(start + CHUNK, int(torch.searchsorted(place, place[start] + most)))
         yield slice(start, end)
         start = end
 
