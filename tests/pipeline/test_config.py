@@ -60,62 +60,8 @@ def test_every_config_that_is_shipped_is_right(path):
     assert project.studies
 
 
-def test_sweeps_make_a_variant_for_each_combination():
-    swept = {"scheme.sigma_F": [0, 1.5], "network.widths": [[8, 8], [32, 32]], "scheme.n_fixed": [[4, 2, 2]]}
-    block = {"scheme": {"name": "w_asymmetric"}, "sweep": swept}
-    variants = study(**{"variants.w": block}).variants
-    assert list(variants) == [
-        f"w_sigma_F{sigma}_widths{widths}_n_fixed4-2-2" for sigma in ("0", "1.5") for widths in ("8-8", "32-32")
-    ]
-    last = variants["w_sigma_F1.5_widths32-32_n_fixed4-2-2"]
-    assert (last.family, last.scheme.sigma_F, last.network.widths) == ("w", 1.5, [32, 32])
-
-
-def test_members_of_a_swept_data_set_and_several_data_sets_name_the_variants():
-    config = change({f"{DIGITS}.figures": []})
-    config["datasets"]["gmm"] = {"source": "gmm", "sigma_sep": 1, "sweep": {"k": [2, 8]}}
-    block = config["studies"]["digits"]
-    block["variants"] = {"standard": {"scheme": {"name": "standard"}}}
-    block["dataset"] = "gmm"
-    project = parse_config(config)
-    assert list(project.datasets) == ["digits", "gmm_k2", "gmm_k8"] and project.datasets["gmm_k8"].k == 8
-    assert {name: v.dataset for name, v in project.studies["digits"].variants.items()} == {
-        "standard_k2": "gmm_k2",
-        "standard_k8": "gmm_k8",
-    }
-    block["dataset"] = ["digits", "gmm_k2"]
-    assert list(parse_config(config).studies["digits"].variants) == ["standard_digits", "standard_gmm_k2"]
-
-
-def test_a_variant_changes_keys_of_the_study():
-    variant = study(**{"variants.w.recipe": {"lr": 0.5}, "variants.w.network": {"activation": "gelu"}}).variants[
-        "w_sigma_F1"
-    ]
-    assert (variant.recipe.lr, variant.recipe.epochs) == (0.5, 4)
-    assert (variant.network.activation, variant.network.widths) == ("gelu", [32, 32])
-
-
-def test_specs_hold_what_was_asked_for_and_no_default():
-    found = study()
-    spec = found.training_spec("w_sigma_F1", 0)
-    assert spec["recipe"] == {"epochs": 4} and spec["network"] == {"name": "mlp", "widths": [32, 32]}
-    assert (spec["study"], spec["variant"], spec["epochs"]) == ("digits", "w_sigma_F1", [0, 1, 4])
-    assert spec["replicas"] == [[0, 0], [0, 1], [0, 2], [0, 3]]
-    assert found.settings["matching"].spec() == {"n_random": 10}
-    # A default that is written out is the default.
-    assert study(**{"recipe.batch_size": 64}).training_spec("w_sigma_F1", 0) == spec
-
-
-def test_networks_of_one_kind_at_one_data_set_share_a_shape_and_are_told_once():
-    variants = {
-        "a": {"scheme": {"name": "standard"}},
-        "b": {"scheme": {"name": "syre", "sigma_F": 1}},
-        "c": {"scheme": {"name": "standard"}, "network": {"widths": [8, 8]}},
-    }
-    found = study(variants=variants, figures=[])
-    shapes = [found.variants[name].shape for name in "abc"]
-    assert shapes[0] == shapes[1] != shapes[2] and set(found.shapes()) == set(shapes)
-    assert found.about().count("32") == 2 and found.about().count("8") >= 2
+def test_a_default_that_is_written_out_is_the_default():
+    assert study(**{"recipe.batch_size": 64}).training_spec("w_sigma_F1", 0) == study().training_spec("w_sigma_F1", 0)
 
 
 def test_a_raised_revision_enters_the_spec(monkeypatch):
@@ -139,14 +85,6 @@ def test_a_scale_is_that_of_training_and_a_range_of_each_number_of_its_experimen
     assert scales["digits"] == "2 pairs a variant, 4 epochs"
     assert scales["collapse"] == "10 samples a class, 2 to 3 seeds"
     assert scales["mirrors"] == "1,000 steps"
-
-
-def test_a_stand_in_is_told_with_the_scale_and_changes_no_network():
-    plain, told = study(), study(stand_in="digits, not MNIST")
-    assert told.scale() == f"{plain.scale()}, a stand-in (digits, not MNIST)"
-    assert told.training_spec("w_sigma_F1", 0) == plain.training_spec("w_sigma_F1", 0)
-    with pytest.raises(UserError, match=r"stand_in"):
-        study(stand_in="")
 
 
 def test_the_caller_s_config_stays_as_it_was():

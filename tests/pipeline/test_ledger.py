@@ -6,20 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 
-from symlab.artifacts import read_table, write_table
 from symlab.errors import UserError
 from symlab.papers import PAPERS
 from symlab.pipeline.ledger import (
-    COLUMNS,
-    VERDICTS,
     claims_of,
-    errors_of,
     evaluate_claims,
     format_number,
     format_value,
     group_claims,
 )
-from symlab.pipeline.telling import count_findings, describe_counts
 from symlab.study.claim import (
     Measurement,
     above,
@@ -37,21 +32,6 @@ from symlab.study.claim import (
 )
 
 from .judged import STUDIES, TABLES, claim, judged
-
-
-def test_each_claim_has_one_row_a_case_with_every_column(card):
-    cases = [exact_value(1.0, 2, "layer 1"), Measurement(3.0, 2, 0.1, "layer 2", error=0.1, unit="masks")]
-    ledger = judged(card, claim("one", cases, quantity="mean x", kind="theorem", why={"layer 2": "it is deep"}))
-    assert list(ledger) == COLUMNS
-    first, second = ledger.to_dict("records")
-    assert (first["paper"], first["study"], first["scale"], first["kind"]) == ("test-paper", "s", "1 pair", "theorem")
-    assert [first[name] for name in ("value", "error", "low", "high", "n", "unit")] == [1.0, 0.0, 1.0, 1.0, 2, "pairs"]
-    assert [first[name] for name in ("threshold", "owner", "origin", "quantity")] == [
-        *("at most 1", "paper", "ours", "mean x")
-    ]
-    assert [second["low"], second["high"]] == pytest.approx([3 - 1.27062, 3 + 1.27062])
-    assert (first["verdict"], first["why"]) == ("held", "")
-    assert (second["verdict"], second["why"], second["unit"]) == ("failed", "it is deep", "masks")
 
 
 def test_phrases_are_told_where_no_case_has_a_value(card):
@@ -74,6 +54,8 @@ def test_phrases_are_told_where_no_case_has_a_value(card):
     ]
     stopped = judged(card, claim("one", partial(measure, stop=True)))
     assert stopped[["verdict", "detail"]].to_numpy().tolist() == [["not run", "the study lacks layer 3"]]
+    nothing = judged(card, claim("one", []))
+    assert nothing[["verdict", "detail"]].to_numpy().tolist() == [["not run", "the study has no such networks"]]
 
 
 # Two-sided 95 % quantiles of Student's t: 12.706 for one degree of freedom, 4.303 for 2, 3.182 for 3, 2.045 for 29.
@@ -145,39 +127,6 @@ def test_two_samples_count_as_many_units_as_the_smaller_has():
     assert difference_of(many, few[:1]).interval is None
 
 
-def test_an_error_is_a_row_of_its_own_hides_no_claim_and_is_named(card, caplog):
-    broken = claim("bad", lambda tables: tables["a.csv"]["no such column"])
-    ledger = judged(card, broken, claim("good", [exact_value(1.0)]))
-    assert list(ledger["verdict"]) == ["error", "held"] and ledger["detail"][0] == "KeyError: 'no such column'"
-    assert "Traceback" in caplog.text
-    assert errors_of(ledger).startswith("1 claim could not be evaluated: test-1-bad in study s (KeyError: ")
-    assert errors_of(ledger[1:]) == ""
-    counts = count_findings(group_claims(ledger))
-    assert describe_counts(counts) == "1 error, 1 held, 0 failed, 0 undecided, 0 not run"
-
-
-def test_what_is_not_run_says_why_and_which_key_would_switch_it_on(card):
-    good = [Measurement(1.0, 2)]
-    claims = [
-        claim("ridge", good, tables=("a.csv", "ridge_swap_costs.parquet", "estimators.csv")),
-        claim("train", good, tables=("history.csv",)),
-        claim("no-networks", ["there is one width alone"]),
-        claim("nothing", []),
-        claim("no-study", good, figure="test-2"),
-    ]
-    ledger = judged(card, *claims, figures=("1", "2"))
-    assert set(ledger["verdict"]) == {"not run"}
-    assert list(ledger["detail"]) == [
-        "the study does not ask for ridge and identification, so there is no ridge_swap_costs.parquet and no "
-        "estimators.csv",
-        "the study trains no networks, so there is no history.csv",
-        "there is one width alone",
-        "the study has no such networks",
-        "no study of this config draws the figure",
-    ]
-    assert list(ledger["study"]) == ["s"] * 4 + [""]
-
-
 def test_claims_stand_in_the_order_of_the_card_and_panels_with_their_whole(card):
     claims = [claim("x", [exact_value(1.0)], figure=f"test-{f}") for f in ("thm1", "10", "3")]
     claims.append(claim("panel", [exact_value(1.0)], figure="test-3a", also=("test-3",)))
@@ -202,33 +151,6 @@ def test_the_cards_that_there_are_have_claims_whose_figures_and_sentences_exist(
         assert paper.heading and paper.thumbnail[0] in figures
         # Two rows of a page with one sentence could not be told apart.
         assert len({(each.figure, each.statement) for each in own}) == len(own)
-
-
-def test_cases_are_gathered_worst_first_and_findings_counted_in_rows_also_from_a_file(card, tmp_path):
-    cases = [Measurement(x, 5, case=f"layer {x:g}", error=0.1) for x in (0.5, 0.9, 3)]
-    claims = [
-        claim("one", [exact_value(0.5)]),
-        claim("two", cases),
-        claim("three", cases[:2], owner="derived"),
-        claim("four", [Measurement(0.5, 1, case="a"), *cases[:1]], owner="ours"),
-        claim("exact", [exact_value(2.0)], kind="theorem"),
-    ]
-    write_table(tmp_path / "claims.csv", judged(card, *claims))
-    grouped = group_claims(read_table(tmp_path / "claims.csv"))
-    two = grouped[0]
-    assert (two.verdict, two.against, two.range) == ("failed", 1, "0.5 to 3")
-    assert [case.name for case in two.cases] == ["layer 3", "layer 0.9", "layer 0.5"]
-    assert (two.cases[0].measured, two.cases[0].units) == ("3.00 ± 0.10", "n = 5 pairs")
-    none = dict.fromkeys(VERDICTS, 0)
-    assert count_findings(grouped) == none | {"failed": 1, "undecided": 1, "one unit": 1, "held": 1}
-    assert count_findings(grouped, owners=("paper",)) == none | {"failed": 1, "held": 1}
-    assert count_findings(grouped, owners=("derived",)) == none | {"undecided": 1}
-    assert describe_counts(count_findings(grouped, owners=("ours",))) == (
-        "0 held, 0 failed, 0 undecided, 1 one unit, 0 not run"
-    )
-    assert count_findings(grouped, ("theorem",))["failed"] == 1
-    (exact,) = (each for each in grouped if each.claim == "test-1-exact")
-    assert (exact.cases[0].measured, exact.cases[0].units) == ("2", "exact")
 
 
 def test_units_that_are_all_alike_are_counted_and_not_exact(card):
@@ -272,11 +194,3 @@ def test_bounds_do_as_they_say(bound, text, inside, outside):
     assert bound.text == text
     assert all(bound.allows(value) for value in inside)
     assert not any(bound.allows(value) for value in [*outside, math.nan])
-
-
-@pytest.mark.parametrize(
-    ("figure", "title"),
-    [("test-4a", "Figure 4a"), ("test-thm4.5", "Theorem 4.5"), ("test-sec4.5", "Section 4.5"), ("test-ridge", "Ridge")],
-)
-def test_figures_are_called_as_a_reader_does(card, figure, title):
-    assert card([]).title_of(figure) == title
