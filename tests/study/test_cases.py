@@ -79,6 +79,9 @@ def test_pairs_that_share_a_mask_are_one_unit():
     assert (found.value, found.n, found.unit) == (4.5, 2, "masks") and found.error == pytest.approx(2.5)
     (alone,) = cases(rows.assign(mask_seed=0, pair=range(4)), "drop", unit=("mask_seed", "pair")).means()
     assert (alone.n, alone.unit) == (4, "pairs")
+    # A pair without a value leaves its mask without one.
+    (lacking,) = cases(rows.assign(drop=[1.0, np.nan, 5.0, 9.0]), "drop", unit=("mask_seed", "pair")).means()
+    assert math.isnan(lacking.value)
     assert [cases(rows.rename(columns={"pair": each}), "drop", unit=each).unit for each in ("lr", "draw")] == [
         "rates",
         "draws",

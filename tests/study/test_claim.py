@@ -12,7 +12,6 @@ from symlab.study.claim import (
     mean_of,
     rank_correlation,
     ratio_of,
-    share_of,
     statistic_of,
     welch_degrees,
 )
@@ -115,8 +114,3 @@ def test_rank_correlations_are_spearman_s_where_there_are_ranks(y):
     told = stats.spearmanr([1, 2, 3, 4], y).statistic if np.isfinite(y).all() and len(set(y)) > 1 else math.nan
     for pair in (([1, 2, 3, 4], y), (y, [1, 2, 3, 4])):
         assert rank_correlation(*pair) == pytest.approx(told, nan_ok=True)
-
-
-def test_a_share_has_the_interval_of_clopper_and_pearsons_table():
-    share = share_of(8, 10)
-    assert share.value == 0.8 and share.ends == pytest.approx((0.4439, 0.9748), abs=1e-4)

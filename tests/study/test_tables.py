@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from symlab.errors import UserError
-from symlab.study.tables import chance, independent, last_epoch, need, need_several, one_matching
+from symlab.study.tables import chance, last_epoch, need, need_several, one_matching
 
 
 def test_a_table_is_needed_with_rows():
@@ -40,14 +40,3 @@ def test_of_several_matchings_the_first_that_is_listed_counts():
 def test_a_guess_is_right_as_often_as_there_are_classes():
     assert chance(pd.DataFrame({"classes": [4.0, 4.0]})) == 0.25
     assert chance(pd.DataFrame({"classes": [float("nan")]})) is None and chance(pd.DataFrame({"k": [2]})) is None
-
-
-def test_pairs_that_share_a_mask_count_once_where_there_are_several():
-    index = pd.MultiIndex.from_tuples([(0, 0), (0, 1), (1, 0), (1, 1)], names=["mask_seed", "pair"])
-    values, unit = independent(pd.Series([1.0, 3.0, 5.0, 9.0], index=index))
-    assert values.tolist() == [2, 7] and unit == "masks"
-    values, unit = independent(pd.Series([1.0, 3.0], index=index[:2]))
-    assert values.tolist() == [1, 3] and unit == "pairs"
-    # A pair without a value leaves its mask without one.
-    values, _ = independent(pd.Series([1.0, float("nan"), 5.0, 9.0], index=index))
-    assert pd.isna(values).any()
