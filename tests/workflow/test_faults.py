@@ -1,6 +1,5 @@
 """Faults that a run meets end in a sentence and a non-zero status; what is finished is kept."""
 
-import gzip
 import os
 import subprocess
 from pathlib import Path
@@ -16,24 +15,6 @@ MNIST = "results/tiny/data/mnist.safetensors"
 
 def use_mnist(config):
     config["datasets"]["mnist"] = {"source": "mnist"}
-
-
-def test_a_data_folder_that_does_not_exist_is_named(fresh):
-    fresh.edit_config(use_mnist)
-    said = fresh.refuse(MNIST, SYMLAB_DATA=str(fresh.folder / "nowhere"))
-    assert "nowhere' named by SYMLAB_DATA is no folder" in said
-
-
-def test_a_data_file_with_another_content_is_refused(fresh):
-    fresh.edit_config(use_mnist)
-    folder = fresh.folder / "data" / "mnist"
-    folder.mkdir(parents=True)
-    header = (2051).to_bytes(4, "big") + (60_000).to_bytes(4, "big") + (28).to_bytes(4, "big") * 2
-    with gzip.open(folder / "train-images-idx3-ubyte.gz", "wb", compresslevel=1) as file:
-        file.write(header + bytes(60_000 * 784))
-    said = fresh.refuse(MNIST, SYMLAB_DATA=str(fresh.folder / "data"))
-    assert "train-images-idx3-ubyte.gz" in said and "SHA-256" in said
-    assert not fresh.find("data/mnist*")
 
 
 def test_real_mnist_is_read_where_it_exists(fresh):
