@@ -11,16 +11,10 @@ from symlab.data import Digits, load
 from symlab.errors import Interrupted, UserError
 from symlab.measures.job import Job
 from symlab.papers.neural_collapse import run_tables
-from symlab.papers.neural_collapse.networks import (
-    build_network,
-)
+from symlab.papers.neural_collapse.networks import build_network
 from symlab.papers.neural_collapse.samples import samples_of
 from symlab.papers.neural_collapse.settings import Runs
-from symlab.papers.neural_collapse.trained_runs import (
-    Descent,
-    minimise_depth,
-    objectives,
-)
+from symlab.papers.neural_collapse.trained_runs import Descent, minimise_depth, objectives
 from symlab.study.points import Result
 from symlab.training.resume import Checkpoints
 
@@ -40,22 +34,17 @@ def tables(experiment):
 
 
 def test_the_tables_hold_every_network_and_a_reference_of_each_depth(tables):
-    found = tables
-    runs, layers = found["collapse_runs.csv"], found["collapse_layers.csv"]
+    runs, layers = tables["collapse_runs.csv"], tables["collapse_layers.csv"]
     grown = runs[runs["grown"]]
-    assert grown.groupby(["network", "L"]).size().to_dict() == {
-        ("rn1", 2): 3,
-        ("rn1", 4): 3,
-        ("rn2", 2): 3,
-        ("t11", 1): 3,
-    }
+    every = [("rn1", 2), ("rn1", 4), ("rn2", 2), ("t11", 1)]
+    assert grown.groupby(["network", "L"]).size().to_dict() == dict.fromkeys(every, 3)
     np.testing.assert_allclose(runs["total"], runs["fit"] + runs["hidden"] + runs["last"], rtol=1e-9)
     by = ["network", "grown", "optimizer", "L"]
     best = runs[~runs["reference"]].groupby(by)["total"].min()
     references = runs[runs["reference"]].set_index(by)["total"]
     assert (references <= best[references.index]).all()
     # The least known is that of everything that was tried, and falls with depth; none is below it.
-    optima = found["collapse_optima.csv"].set_index(["network", "L"])["least"]
+    optima = tables["collapse_optima.csv"].set_index(["network", "L"])["least"]
     assert optima["rn1", 4] <= optima["rn1", 2]
     assert (runs.loc[runs["optimizer"] == "lbfgs", "gap"] >= -1e-12).all()
     assert (grown["total"] > grown["free"]).all() and (grown["without"] > grown["free"]).all()
@@ -64,7 +53,7 @@ def test_the_tables_hold_every_network_and_a_reference_of_each_depth(tables):
     merged = runs.merge(last, on=[*by, "seed"], suffixes=("", "_layer"))
     assert len(merged) == len(runs)
     np.testing.assert_allclose(merged["NC1"], merged["NC1_layer"], rtol=1e-12)
-    assert set(found["collapse_samples.csv"]["N"]) == {120}
+    assert set(tables["collapse_samples.csv"]["N"]) == {120}
     # Grown networks have spent what the depth before did, too.
     work = grown[(grown["network"] == "rn1") & ~grown["reference"]].groupby("L")["work"].mean()
     assert work[4] > work[2] + 60

@@ -159,7 +159,7 @@ def test_leading_axes_are_independent_and_inputs_are_left_alone():
 
 
 @given(st.integers(0, 10**6), st.integers(1, 9), st.integers(1, 6), st.integers(0, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_loss_knows_no_order_of_rows_and_no_rotation_that_the_teacher_lacks(seed, m, M, more):
     rng = np.random.default_rng(seed)
     W = rng.standard_normal((m, M + more))

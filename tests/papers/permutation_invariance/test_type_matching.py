@@ -27,7 +27,7 @@ def algorithm_1(types1, values1, types2, values2):
 
 
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 12), kinds=st.integers(1, 5), n=st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_against_the_pseudo_code(seed, m, kinds, n):
     rng = np.random.default_rng(seed)
     types = rng.integers(-1, kinds, size=(2, n, m))
