@@ -42,6 +42,19 @@ def held_by(figure):
     return [told, len(values), round(float(values @ np.cos(np.arange(len(values)))), 3)]
 
 
+def looks_of(figure):
+    """A digest of what tells lines apart beside colours, of legends' entries, and of what is drawn as pixels."""
+    legends = [*figure.legends, *(axis.get_legend() for axis in figure.axes if axis.get_legend())]
+    entries = [entry for legend in legends for entry in legend.legend_handles]
+    drawn = [artist for axis in figure.axes for artist in [*axis.lines, *axis.collections, *axis.patches]]
+    looks = [
+        [bool(artist.get_rasterized()), artist.get_hatch() if isinstance(artist, Patch) else ""] for artist in drawn
+    ]
+    looks += [[line.get_linestyle(), line.get_marker()] for line in [*drawn, *entries] if isinstance(line, Line2D)]
+    looks += [[f"{number:.4f}" for part in _numbers(entry)[-1:] for number in np.ravel(part)] for entry in entries]
+    return zlib.crc32(repr(looks).encode())
+
+
 def _numbers(artist):
     match artist:
         case Line2D():

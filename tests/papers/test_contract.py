@@ -36,13 +36,13 @@ from symlab.artifacts import read_table
 from symlab.errors import UserError
 from symlab.papers import PAPERS
 from symlab.pipeline.docs import REFERENCE
-from symlab.pipeline.ledger import COLUMNS, claims_of, evaluate_claim, group_claims, row_of
+from symlab.pipeline.ledger import COLUMNS, STAND_IN, claims_of, evaluate_claim, group_claims, row_of
 from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
 from symlab.pipeline.telling import Told, cases_at
 from symlab.plotting.style import apply_style
 from symlab.study.card import At, drawings_of
 
-from .pictures import STYLE, draw, held_by
+from .pictures import STYLE, draw, held_by, looks_of
 from .planted import PLANTED, ROUGHLY
 from .planted import SPOILED as WHERE_SPOILED
 from .stories import (
@@ -196,20 +196,23 @@ def test_a_claim_is_not_run_without_a_table(paper, claim):
 
 @functools.cache
 def kept_thresholds():
-    """(claim, threshold) of every row of finished runs."""
-    tables = [read_table(path)[["claim", "threshold"]] for path in sorted(REFERENCE.glob("*/claims.csv"))]
-    return {(row.claim, row.threshold) for row in pd.concat(tables).itertuples()}
+    """By claim the threshold, whose it and the statement are, and the kind, of every row of finished runs."""
+    columns = ["claim", "threshold", "owner", "origin", "kind"]
+    rows = pd.concat([read_table(path)[columns] for path in sorted(REFERENCE.glob("*/claims.csv"))])
+    # A stand-in of a paper's networks is the run's.
+    rows["owner"] = rows["owner"].replace(STAND_IN, "paper")
+    return {name: {*of.itertuples(index=False, name=None)} for name, of in rows.set_index("claim").groupby(level=0)}
 
 
 @each_claim
 def test_a_threshold_is_that_of_its_words_and_of_finished_runs(paper, claim):
-    """So that none moves unseen, once there are values that it decides of."""
+    """So that none moves unseen, nor whose it is said to be, once there are values that it decides of."""
     told = list(map(float, re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", claim.bound.text.partition("(")[0])))
     ends = [end for end in dict.fromkeys((claim.bound.low, claim.bound.high)) if math.isfinite(end)]
     assert ends == pytest.approx(told, rel=1e-3)
     assert claim.bound.strict == bool(re.match("above|below", claim.bound.text)) or len(ends) > 1
-    kept = {threshold for name, threshold in kept_thresholds() if name == claim.id}
-    assert kept <= {claim.bound.text}, "A threshold moved after runs were judged by it: say why in CHANGELOG.md."
+    now = {(claim.bound.text, claim.owner, claim.origin, claim.kind)}
+    assert kept_thresholds().get(claim.id, now) == now, "It moved after a run: say why in CHANGELOG.md."
 
 
 def verdicts_of_few(paper, claim):
@@ -261,6 +264,7 @@ def test_a_figure_is_drawn_from_its_story_and_holds_what_it_did_when_it_was_writ
     told = "Look at the picture, and write down what it holds: see above."
     assert kept is not None and held[:2] == kept[:2], told
     assert held[2] == pytest.approx(kept[2], abs=2e-3), told
+    assert looks_of(drawn) == values_kept(paper.slug)["looks"].get(paper.number(figure.id)), told
 
 
 @pytest.mark.slow
@@ -315,7 +319,9 @@ if __name__ == "__main__":
             setattr(module, name, value)
         values = {paper.number(claim.id): as_kept(paper, claim) for claim in claims_of(paper)}
         few = {paper.number(claim.id): verdicts_of_few(paper, claim) for claim in claims_of(paper)}
+        pictures = {paper.number(figure.id): draw(paper, figure) for figure in paper.figures}
+        values["looks"] = {name: looks_of(picture) for name, picture in pictures.items()}
         values["with few networks"] = few
-        values["pictures"] = {paper.number(figure.id): held_by(draw(paper, figure)) for figure in paper.figures}
+        values["pictures"] = {name: held_by(picture) for name, picture in pictures.items()}
         lines = (f"{json.dumps(name)}: {json.dumps(kept, ensure_ascii=False)}" for name, kept in values.items())
         kept_values(paper).write_text("{\n" + ",\n".join(lines) + "\n}\n")
