@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from symlab.pipeline.provenance import ROOT
 from symlab.pipeline.telling import (
     _without_shared,
     count_findings,
+    describe_counts,
     doubt_of,
     kept_verdicts,
     read_kept,
@@ -81,6 +83,11 @@ def test_four_cases_that_are_told_alike_are_counted(card):
     claims = group_claims(judged(card, claim("one", cases)))
     sentence = Sentence("{a}.", {"a": at("test-1-one")})
     assert tell([sentence], claims) == ["2 (e, failed), 0.5 (4 cases)."]
+
+
+def test_errors_are_counted_first_and_only_where_there_are_any():
+    told = [describe_counts(Counter(held=2, error=n)) for n in range(3)]
+    assert told == [f"{errors}2 held, 0 failed, 0 undecided, 0 not run" for errors in ("", "1 error, ", "2 errors, ")]
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.slug)
