@@ -127,6 +127,11 @@ def test_two_samples_count_as_many_units_as_the_smaller_has():
     assert difference_of(many, few[:1]).interval is None
 
 
+def test_an_error_is_logged_with_its_traceback(card, caplog):
+    judged(card, claim("bad", lambda tables: tables["a.csv"]["no such column"]))
+    assert "Traceback" in caplog.text
+
+
 def test_claims_stand_in_the_order_of_the_card_and_panels_with_their_whole(card):
     claims = [claim("x", [exact_value(1.0)], figure=f"test-{f}") for f in ("thm1", "10", "3")]
     claims.append(claim("panel", [exact_value(1.0)], figure="test-3a", also=("test-3",)))
