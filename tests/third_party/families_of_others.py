@@ -3,6 +3,7 @@
 import torch
 from building import (
     AUTOENCODER,
+    BART,
     CONDITIONED,
     IMAGE,
     PATCHES,
@@ -44,14 +45,6 @@ OTHERS = {
         39,
         "WhisperForAudioClassification",
         noise(8, 20),
-        vocab_size=64,
-        d_model=32,
-        encoder_layers=2,
-        decoder_layers=1,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=48,
-        decoder_ffn_dim=48,
         num_mel_bins=8,
         max_source_positions=10,
         classifier_proj_size=16,
@@ -60,6 +53,7 @@ OTHERS = {
         pad_token_id=0,
         decoder_start_token_id=1,
         begin_suppress_tokens=None,
+        **BART,
     ),
     # The residual stream stays: sinusoids are added to it.
     "VideoMAE": hugging(

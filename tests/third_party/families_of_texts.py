@@ -103,15 +103,7 @@ TEXTS = {
         use_cache=False,
     ),
     # The residual stream stays: Fourier transforms mix it.
-    "FNet": hugging(
-        10,
-        "FNetForSequenceClassification",
-        vocab_size=64,
-        hidden_size=32,
-        num_hidden_layers=2,
-        intermediate_size=48,
-        max_position_embeddings=32,
-    ),
+    "FNet": hugging(10, "FNetForSequenceClassification", **WORDS),
     "Gemma-2": hugging(38, "Gemma2ForCausalLM", head_dim=8, query_pre_attn_scalar=8, sliding_window=4, **DECODER),
     "Gemma-3": hugging(38, "Gemma3ForCausalLM", head_dim=8, query_pre_attn_scalar=8, sliding_window=4, **DECODER),
     "RWKV": hugging(
