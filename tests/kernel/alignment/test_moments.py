@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from symlab.alignment.forward import outputs
+from symlab.alignment.forward import outputs, watching
 from symlab.alignment.moments import PairMoments, record_pair_moments, samples
 from symlab.errors import UserError
 from symlab.symmetries.symmetry_spec import Concat, Group, Point, Product, SymmetrySpec
@@ -131,15 +131,8 @@ class Recorded:
 
     def values(self, state, x, names):
         found = {}
-        handles = [
-            self.module.get_submodule(name).register_forward_hook(
-                lambda m, i, output, name=name: found.update({name: output})
-            )
-            for name in names
-        ]
-        outputs(self.module, state, x)
-        for handle in handles:
-            handle.remove()
+        with watching(self.module, names, lambda name, given, output: found.update({name: output})):
+            outputs(self.module, state, x)
         return found
 
 

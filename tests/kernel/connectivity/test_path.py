@@ -10,18 +10,13 @@ from symlab.connectivity.path import curve, interpolate
 from symlab.errors import UserError
 from symlab.networks import MLP, CoherenceStudent, build
 
+from ..symmetries.nets import random_state
+
 LAMBDAS = [0.0, 0.3, 0.5, 1.0]
 
 
-def two_states(module, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return [
-        {
-            name: torch.rand(tensor.shape, generator=generator) - 0.3 if tensor.is_floating_point() else tensor
-            for name, tensor in module.state_dict().items()
-        }
-        for _ in range(2)
-    ]
+def two_states(module):
+    return [random_state(module, seed) for seed in range(2)]
 
 
 def data(n=300, d=6, classes=4):

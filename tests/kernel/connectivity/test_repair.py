@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as functional
 from torch import nn
 
-from symlab.alignment.forward import outputs
+from symlab.alignment.forward import outputs, watching
 from symlab.connectivity.norm_statistics import running_statistics
 from symlab.connectivity.path import curve, interpolate
 from symlab.connectivity.repair import with_goal_statistics
@@ -92,15 +92,8 @@ def test_the_output_layer_and_layers_that_run_twice_are_left_alone():
 
 def layer_outputs(module, state, x, layers):
     seen = {}
-    handles = [
-        module.get_submodule(layer).register_forward_hook(
-            lambda m, i, output, layer=layer: seen.update({layer: output})
-        )
-        for layer in layers
-    ]
-    outputs(module, state, x)
-    for handle in handles:
-        handle.remove()
+    with watching(module, layers, lambda layer, given, output: seen.update({layer: output})):
+        outputs(module, state, x)
     return [seen[layer].movedim(1, -1).flatten(0, -2) for layer in layers]
 
 
