@@ -20,11 +20,10 @@ from symlab.measures.match import match_pairs
 from symlab.measures.moments import correlate_activations
 from symlab.measures.rows import rows_at_once
 from symlab.measures.settings import Identification, Interpolation, Matching
-from symlab.networks import MLP, build
+from symlab.networks import build
 
-NETWORK = MLP(name="mlp", widths=[5, 6], norm="batchnorm", activation="relu")
-SIZES = {"train": 300, "val": 90, "test": 70}
-EPOCHS = [0, 3]
+from .conftest import EPOCHS, NETWORK, SIZES
+
 JOB = Job("study", "variant", "0")
 
 

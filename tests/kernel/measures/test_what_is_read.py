@@ -19,7 +19,9 @@ from symlab.symmetries.stored_forward import store
 from symlab.symmetries.trace import trace
 from symlab.training.models import Models
 
-FIRST, LAST = 0, 3
+from .conftest import EPOCHS
+
+FIRST, LAST = EPOCHS
 SETTINGS = {
     "match": {"method": ["weight", "activation"], "n_random": 2},
     "interpolate": {"lambdas": 3, "splits": ["test", "train"]},
