@@ -11,7 +11,6 @@ from symlab.papers.permutation_invariance.settings import Widths
 
 GRID = {"M": 6, "d": 8, "m": 7}
 WRONG = [
-    (Widths, {"d": 5, "runs": 4}, "d = 5 is below M = 6"),
     (Widths, {"m": None, "runs": 4}, "exactly one of m"),
     (Widths, {"ratio": 2, "runs": 4}, "exactly one of m"),
     (Widths, {"lr": 1, "c": 1, "runs": 4}, "both lr and c"),
@@ -22,13 +21,10 @@ WRONG = [
     (Widths, {"runs": 4, "lambdas": [0, 0.5, 0.9]}, "rise from 0 to 1"),
     (Widths, {"runs": 4, "lambdas": [0, 0.6, 0.5, 1]}, "rise from 0 to 1"),
     (Widths, {"runs": 4, "stop_below": 1e-3}, "stop_below"),
-    (Widths, {"runs": 4, "m": [7, 7]}, "listed twice"),
     (settings.LearningRates, {"runs": 4, "lr": [0.1, 0.10000001]}, "same student twice"),
     (Widths, {"runs": 4, "c": [1, 2]}, "one learning rate"),
-    (Widths, {"runs": 4, "M": 1}, "M = 1 has no barriers"),
     (settings.Ratios, {"m": 3, "uniform_pairs": 4}, "m = 3 neurons, fewer than the teacher's M = 6"),
     (settings.Ratios, {"uniform_pairs": 4, "m": None, "ratio": [2, 2.01]}, "same width twice"),
-    (settings.Ratios, {"uniform_pairs": 4, "m": None, "ratio": 0.01}, "without neurons"),
     (settings.Sparsity, {"uniform_pairs": 4}, "needs runs"),
     (settings.AllPermutations, {"M": 3, "m": 8, "uniform_pairs": 4}, "m is at most 7"),
     (settings.Column, {"runs": 4}, "M must be 1"),
