@@ -1,9 +1,13 @@
 """Symmetry specs written by hand, so that tests do not rest on the tracer, and random states of them."""
 
+import math
+from itertools import permutations, product
+
 import numpy as np
 import torch
+from hypothesis import strategies as st
 
-from symlab.symmetries.symmetry_spec import Group, Product, SymmetrySpec
+from symlab.symmetries.symmetry_spec import Group, Product, SymmetrySpec, shape
 
 PERCEPTRON = SymmetrySpec(
     {
@@ -43,6 +47,19 @@ GROUPED = SymmetrySpec(
     {"g": Group(3), "i": Group(2, ("g",)), "o": Group(3, ("g",))},
 )
 TWO_AXES = SymmetrySpec({"C": ("a", "a"), "W": ("a", None)}, {"a": Group(6)})
+# What each of many examples is drawn from.
+ANY = {"spec": st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]), "seed": st.integers(0, 1000)}
+
+
+def choices(groups, names):
+    """All permutations of some groups, one row for each neuron of the groups that contain a group."""
+    single = []
+    for name in names:
+        *outer, size = shape(name, groups)
+        every = product(permutations(range(size)), repeat=math.prod(outer))
+        single.append([np.array(choice).reshape(*outer, size) for choice in every])
+    for choice in product(*single):
+        yield dict(zip(names, choice, strict=True))
 
 
 def random_state(spec, seed, like=None):

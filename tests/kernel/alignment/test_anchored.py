@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from symlab.alignment import anchored
@@ -17,7 +16,7 @@ from symlab.alignment.similarities import Similarities
 from symlab.alignment.weight_matching import STATISTICS, weight_matching
 from symlab.symmetries.symmetry_spec import Group, SymmetrySpec, random_permutations
 
-from .specs import ATTENTION, GROUPED, PERCEPTRON, TWO_AXES, inner, norm, random_state
+from .specs import ANY, ATTENTION, GROUPED, PERCEPTRON, TWO_AXES, inner, norm, random_state
 
 
 def steps_and_states(spec, A, B, roots=None):
@@ -131,7 +130,7 @@ def test_anchored_starts_exceed_the_descent_from_the_identity_on_random_networks
         assert found > 1.05 * plain
 
 
-@given(spec=st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]), seed=st.integers(0, 1000))
+@given(**ANY)
 def test_a_start_is_the_same_without_what_others_have_matched(spec, seed):
     A, B = random_state(spec, seed), random_state(spec, seed + 1)
     A, B, steps = steps_and_states(spec, A, B)

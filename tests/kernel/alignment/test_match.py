@@ -1,5 +1,5 @@
 import math
-from itertools import permutations, product
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from symlab.alignment.matching import joint, match, match_all, objective, objectives
 from symlab.errors import UserError
 from symlab.symmetries.symmetry_spec import Group, SymmetrySpec, random_permutations, shape
+
+from .specs import choices
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])
@@ -41,17 +43,6 @@ def correlations(groups, names, seed):
     return found
 
 
-def every_choice(groups):
-    """All permutations of all groups, one row for each neuron of the groups that contain a group."""
-    single = []
-    for name in groups:
-        *outer, size = shape(name, groups)
-        choices = product(permutations(range(size)), repeat=math.prod(outer))
-        single.append([np.array(choice).reshape(*outer, size) for choice in choices])
-    for choice in product(*single):
-        yield dict(zip(groups, choice, strict=True))
-
-
 def worth(S_of, chosen, groups):
     """The sum of <P, S> written out neuron by neuron."""
     total = 0.0
@@ -78,7 +69,7 @@ NESTED = {
 def test_match_all_is_the_exact_optimum(case, seed):
     groups, names = NESTED[case]
     S_of = correlations(groups, names, seed)
-    best = max(worth(S_of, chosen, groups) for chosen in every_choice(groups))
+    best = max(worth(S_of, chosen, groups) for chosen in choices(groups, groups))
     found = match_all(S_of, groups)
     assert {name: pi.shape for name, pi in found.items()} == {name: shape(name, groups) for name in groups}
     assert all((np.sort(pi, axis=-1) == np.arange(groups[name].size)).all() for name, pi in found.items())
