@@ -12,8 +12,8 @@ STUDIES = {"s": {"figures": ["test-1"], "scale": "1 pair"}}
 
 def claim(name, found, figure="test-1", tables=("a.csv",), **fields):
     measure = found if callable(found) else lambda tables: found
-    fields = {"bound": at_most(1), "owner": "paper", "origin": "ours", "reason": "because"} | fields
-    return Claim(id=f"{figure}-{name}", statement=f"{name} holds", tables=tables, measure=measure, **fields)
+    fields = {"statement": f"{name} holds", "bound": at_most(1), "owner": "paper", "origin": "ours"} | fields
+    return Claim(id=f"{figure}-{name}", reason="because", tables=tables, measure=measure, **fields)
 
 
 def judged(card, *claims, **fields):
