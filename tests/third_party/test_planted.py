@@ -67,13 +67,8 @@ class Denoiser(nn.Module):
         return self.network(x, 10).sample
 
 
-def family(name, draws=20, shape=None):
-    of = families.FAMILIES[name]
-    return Planted(of.library, of.build, shape, draws)
-
-
-def image_family(name, draws=20):
-    return family(name, draws, (64, 3, 32, 32))
+def family(name, *options):
+    return Planted(families.FAMILIES[name].library, families.FAMILIES[name].build, *options)
 
 
 # All experts compute every token.
@@ -86,14 +81,11 @@ NETWORKS = {
         "timm", building.timm_class("convnext", "ConvNeXt", depths=(1, 1, 2, 1), dims=(16, 24, 32, 48))
     ),
     "DenseNet": Planted("timm", building.timm_class("densenet", "DenseNet", growth_rate=8, block_config=(2, 3, 2))),
-    "MLP-Mixer": image_family("timm MLP-Mixer"),
-    "ViT": image_family("ViT"),
-    "DINOv2 with registers": image_family("DINOv2 with registers"),
-    "SwinV2": image_family("Swin v2", 10),
-    "BERT": family("BERT"),
-    "GPT-2": family("GPT-2"),
-    "Llama": family("Llama"),
-    "Mamba": family("Mamba"),
+    "MLP-Mixer": family("timm MLP-Mixer"),
+    "ViT": family("ViT"),
+    "DINOv2 with registers": family("DINOv2 with registers"),
+    "SwinV2": family("Swin v2", (64, 3, 32, 32), 10),
+    **{name: family(name, None) for name in ("BERT", "GPT-2", "Llama", "Mamba")},
     "Mixtral": Planted("transformers", building.hugging(0, "MixtralForCausalLM", **MIXTRAL).build, None),
     "UNet2D": Planted("diffusers", Denoiser, (64, 3, 16, 16), 10),
 }

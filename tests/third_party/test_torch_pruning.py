@@ -57,16 +57,10 @@ NETWORKS = {
     "timm ConvNeXt": Compared(
         building.timm_class("convnext", "ConvNeXt", depths=(1, 1, 1, 1), dims=(8, 12, 16, 20), num_classes=5)
     ),
-    "timm ViT": family("timm ViT"),
     "timm MLP-Mixer": family("timm MLP-Mixer", misread="mlp_tokens"),
-    "ResNet": family("ResNet"),
-    "ConvNeXt v2": family("ConvNeXt v2"),
-    "PoolFormer": family("PoolFormer"),
-    "ViT": family("ViT"),
-    "BERT": family("BERT"),
-    "DistilBERT": family("DistilBERT"),
-    "OPT": family("OPT"),
 }
+WELL_READ = ("timm ViT", "ResNet", "ConvNeXt v2", "PoolFormer", "ViT", "BERT", "DistilBERT", "OPT")
+NETWORKS |= {name: family(name) for name in WELL_READ}
 
 
 def neurons(axis, length, groups):
