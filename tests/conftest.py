@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
     # Searches among what tests make were a thirtieth of the contract's time.
     gc.set_threshold(50_000, 50, 50)
+
+
+def wait_for(found: Callable[[], Any], seconds: float = 180) -> None:
+    """Until something is found."""
+    deadline = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < deadline, f"nothing of this kind in {seconds} seconds"
+        time.sleep(0.02)
 
 
 @dataclass

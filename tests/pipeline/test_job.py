@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +16,8 @@ from symlab.artifacts import write_text
 from symlab.device import gpu_is_likely
 from symlab.errors import Interrupted, UserError
 from symlab.pipeline.registry import MEASURES
+
+from ..conftest import wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -128,13 +129,6 @@ def main(job, report):
 
 run(main, SimpleNamespace(output=[str(folder / "b.txt")], log=[str(folder / "logs/job.log")]))
 """
-
-
-def wait_for(condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert condition()
 
 
 def parts(folder):

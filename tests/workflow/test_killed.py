@@ -8,20 +8,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ..conftest import wait_for
+
 pytestmark = pytest.mark.slow
 
 SEEDS = range(3)
 # Put before the program of every Python process of the run: see tests/workflow/killer/sitecustomize.py.
 KILLER = Path(__file__).parent / "killer"
-
-
-def wait_for(found, seconds=180):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if result := found():
-            return result
-        time.sleep(0.02)
-    raise AssertionError(f"nothing of this kind in {seconds} seconds")
 
 
 def find_scripts(process):
