@@ -10,7 +10,8 @@ import pandas as pd
 
 from symlab.papers import PAPERS
 from symlab.pipeline.ledger import claims_of, evaluate_claim
-from symlab.study.claim import bootstrap_error, statistic_of
+from symlab.study.claim import statistic_of
+from symlab.study.statistics import bootstrap_error
 
 HERE = Path(__file__).parent
 CARDS = {paper.slug: paper for paper in PAPERS}

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from symlab.study.cases import Cases, Values, cases
-from symlab.study.claim import Case, Measurement, difference_of, mean_of, minus, slope, worst_of_each
+from symlab.study.claim import Case, Measurement, difference_of, mean_of, minus, worst_of_each
+from symlab.study.statistics import slope
 
 
 @pytest.fixture

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from symlab.study.claim import (
-    bootstrap_error,
-    difference_of,
-    mean_of,
-    rank_correlation,
-    ratio_of,
-    statistic_of,
-    welch_degrees,
-)
+from symlab.study.claim import difference_of, mean_of, ratio_of, statistic_of
+from symlab.study.statistics import bootstrap_error, rank_correlation, welch_degrees
 
 
 def log_slope(*samples):

@@ -1,5 +1,8 @@
 """Networks merged otherwise than by their mean: as functions and on the command line, by one preparation."""
 
+import math
+
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -7,6 +10,7 @@ from torch import nn
 
 from symlab import UserError, align, merge
 from symlab.alignment.forward import outputs
+from symlab.own.report import verdict
 
 N = 120
 
@@ -102,3 +106,37 @@ def test_least_squares_leave_copies_in_another_order_one_network(networks):
         from symlab import trace
 
         merge(module, copies, None, "weight", average="least-squares", traced=trace(module, X))
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "error", "message"),
+    [
+        (0.89, 0.05, "averaging is advisable, 1.0 ± 5.0 points of accuracy below the networks' mean; it keeps 99 %"),
+        (0.80, 0.06, "undecided on so few samples, 10.0 ± 6.0 points of accuracy below"),
+        (0.80, 0.04, "averaging has a price, 10.0 ± 4.0 points"),
+        (0.8808, 0.001, "has a price, 1.9 ± 0.1 points of accuracy below the networks' mean; it keeps 97.6 %"),
+        (0.4968, 0.001, "is broken, 40.3 ± 0.1 points of accuracy below the networks' mean; it keeps 49.6 %"),
+        (0.45, 0.01, "the average is broken, 45.0 ± 1.0 points"),
+        (0.09, 0.01, "the average is broken, no better than a constant"),
+        (0.09, 0.5, "none, for these data do not show the networks to be better than a constant (81.0 ± 50.0 points"),
+        (0.15, 0.39, "undecided on so few samples, 75.0 ± 39.0 points"),
+        (0.45, math.nan, "none, for one number for all samples has no error (45.0 points"),
+        (math.nan, math.nan, "the average is broken, its loss is no number"),
+    ],
+)
+def test_a_verdict_says_no_more_than_the_samples_do(accuracy, error, message):
+    names = ["A", "B", "average", "constant"]
+    scores = pd.DataFrame({"network": names, "accuracy": [0.9, 0.9, accuracy, 0.1]})
+    told = scores.assign(accuracy_difference=scores["accuracy"] - 0.9, accuracy_difference_error=error)
+    assert message in verdict(told, "average", 2)
+
+
+def test_a_verdict_on_losses_knows_that_less_is_better():
+    scores = pd.DataFrame({"network": ["A", "B", "average", "constant"], "loss": [1.0, 1.0, 1.3, 2.0]})
+    scores = scores.assign(accuracy=math.nan, loss_difference=scores["loss"] - 1, loss_difference_error=0.01)
+    told = verdict(scores, "average", 2)
+    assert "averaging has a price, 0.3 ± 0.01 in loss above the networks' mean; it keeps 70 % of" in told
+    diverged = scores.assign(loss=[1.0, math.nan, 1.3, 2.0])
+    assert "none, for the loss of some network" in verdict(diverged, "average", 2)
+    alone = scores.assign(loss_difference_error=[0.01, 0.01, 0.01, math.nan])
+    assert "none, for one number for all samples has no error (0.3 ± 0.01 in loss above" in verdict(alone, "average", 2)

@@ -1,6 +1,5 @@
 """Networks, weights and data as people have them: a planted renumbering is undone in each of these uses."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +13,6 @@ from symlab import SGD, UserError, align, collapse, diagnose, merge, mirrors, tr
 from symlab.cli import main
 from symlab.own.data import read_data
 from symlab.own.models import load_models
-from symlab.own.report import verdict
 from symlab.own.weights import weights_of
 
 from .nets import (
@@ -372,37 +370,3 @@ def test_a_merge_that_has_not_settled_says_so():
     merged = merge(drawn(Net, 2), [drawn(Net, 0), drawn(Net, 1)], (X, Y))
     told = [str(replace(merged, universe=replace(merged.universe, settled=each))) for each in (True, False)]
     assert ["still moved in the last sweep" in each for each in told] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("accuracy", "error", "message"),
-    [
-        (0.89, 0.05, "averaging is advisable, 1.0 ± 5.0 points of accuracy below the networks' mean; it keeps 99 %"),
-        (0.80, 0.06, "undecided on so few samples, 10.0 ± 6.0 points of accuracy below"),
-        (0.80, 0.04, "averaging has a price, 10.0 ± 4.0 points"),
-        (0.8808, 0.001, "has a price, 1.9 ± 0.1 points of accuracy below the networks' mean; it keeps 97.6 %"),
-        (0.4968, 0.001, "is broken, 40.3 ± 0.1 points of accuracy below the networks' mean; it keeps 49.6 %"),
-        (0.45, 0.01, "the average is broken, 45.0 ± 1.0 points"),
-        (0.09, 0.01, "the average is broken, no better than a constant"),
-        (0.09, 0.5, "none, for these data do not show the networks to be better than a constant (81.0 ± 50.0 points"),
-        (0.15, 0.39, "undecided on so few samples, 75.0 ± 39.0 points"),
-        (0.45, math.nan, "none, for one number for all samples has no error (45.0 points"),
-        (math.nan, math.nan, "the average is broken, its loss is no number"),
-    ],
-)
-def test_a_verdict_says_no_more_than_the_samples_do(accuracy, error, message):
-    names = ["A", "B", "average", "constant"]
-    scores = pd.DataFrame({"network": names, "accuracy": [0.9, 0.9, accuracy, 0.1]})
-    told = scores.assign(accuracy_difference=scores["accuracy"] - 0.9, accuracy_difference_error=error)
-    assert message in verdict(told, "average", 2)
-
-
-def test_a_verdict_on_losses_knows_that_less_is_better():
-    scores = pd.DataFrame({"network": ["A", "B", "average", "constant"], "loss": [1.0, 1.0, 1.3, 2.0]})
-    scores = scores.assign(accuracy=math.nan, loss_difference=scores["loss"] - 1, loss_difference_error=0.01)
-    told = verdict(scores, "average", 2)
-    assert "averaging has a price, 0.3 ± 0.01 in loss above the networks' mean; it keeps 70 % of" in told
-    diverged = scores.assign(loss=[1.0, math.nan, 1.3, 2.0])
-    assert "none, for the loss of some network" in verdict(diverged, "average", 2)
-    alone = scores.assign(loss_difference_error=[0.01, 0.01, 0.01, math.nan])
-    assert "none, for one number for all samples has no error (0.3 ± 0.01 in loss above" in verdict(alone, "average", 2)

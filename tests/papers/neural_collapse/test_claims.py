@@ -19,7 +19,7 @@ from symlab.papers.neural_collapse.fig_01_02_depth import LARGE, of_one_data_set
 from symlab.papers.neural_collapse.fig_settings import grown_layers, slope_over_law
 from symlab.papers.neural_collapse.run_tables import least_known
 from symlab.pipeline.ledger import claims_of, evaluate_claim
-from symlab.study.claim import slope
+from symlab.study.statistics import slope
 
 from .story import CE, CRITICAL, PERTURBED, READ, RUNS, SAMPLES, SEEDS, described, from_scratch, network, of, tables
 from .story import story as its_story

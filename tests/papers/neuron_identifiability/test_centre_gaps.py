@@ -11,7 +11,7 @@ from symlab.errors import UserError
 from symlab.measures.job import Job
 from symlab.papers.neuron_identifiability.centre_gaps import centre_gap, input_gap, row_gap, sample_fixed
 from symlab.papers.neuron_identifiability.settings import CentreGaps
-from symlab.study.claim import slope
+from symlab.study.statistics import slope
 
 GAPS = ["gamma_out", "gamma_in", "row_gap"]
 

@@ -194,6 +194,10 @@ def _descend(
     owned: set[str] = set()
     # Steps that may gain: the others would find again what they found, in tensors that have not changed since.
     open_steps = set(range(len(steps)))
+
+    def correlation(orders: Permutations) -> float:
+        return sum(along(S, joint(group, orders, spec.groups)) for group, S in correlations.items())
+
     gained = True
     while gained:
         gained = False
@@ -213,21 +217,15 @@ def _descend(
                 continue
             then = current | compose(current, update, step.groups)
             gain = similarities.gain(index, moved, of_weights, update) / scale
-            if correlations:
-                worth = [
-                    sum(along(S, joint(group, orders, spec.groups)) for group, S in correlations.items())
-                    for orders in (current, then)
-                ]
-                gain += CORRELATION * (worth[1] - worth[0])
+            gain += CORRELATION * (correlation(then) - correlation(current))
             if gain > SMALLEST_GAIN:
                 similarities.follow(index, update, then)
                 matched = {group: update[group] for group in step.active}
                 for name in step.tensors:
                     moved[name] = _renumbered(moved[name], spec.axes[name], matched, spec.groups, name in owned)
                 owned |= set(step.tensors)
-                current = then
+                current, gained = then, True
                 history.append(history[-1] + gain)
-                gained = True
                 changed = set(step.tensors)
                 open_steps |= {other for other, each in enumerate(steps) if not changed.isdisjoint(each.tensors)}
                 if step.best:

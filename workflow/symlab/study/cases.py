@@ -16,18 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from symlab.study.claim import (
-    Case,
-    Found,
-    Measurement,
-    difference_of,
-    exact_value,
-    mean,
-    mean_of,
-    ratio_of,
-    standard_error,
-    value_of_all,
-)
+from symlab.study.claim import Case, Found, Measurement, difference_of, exact_value, mean_of, ratio_of, value_of_all
+from symlab.study.statistics import mean, standard_error
 from symlab.study.tables import independent
 
 UNITS = {"mask_seed": "masks", "lr": "rates", "network_number": "networks"}

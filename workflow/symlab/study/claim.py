@@ -8,6 +8,17 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from symlab.study.statistics import (
+    CONFIDENCE,
+    RESAMPLES,
+    bootstrap_error,
+    mean,
+    spread,
+    standard_error,
+    t_quantile,
+    welch_degrees,
+)
+
 Tables = Mapping[str, pd.DataFrame]
 
 Kind = Literal["finding", "theorem", "check"]
@@ -20,8 +31,6 @@ hypothesis, an extension or a control of ours."""
 Origin = Literal["paper", "derived", "ours", "pilot"]
 """Where a threshold comes from: the paper states it, it follows from what the paper states, we chose it before any run,
 or we chose it after a pilot run or with a sketch of the same data in sight."""
-
-CONFIDENCE = 0.95
 
 
 class Case(str):
@@ -172,14 +181,6 @@ def above(low: float, unit: str = "") -> Bound:
     return Bound(f"above {low:g} {unit}".rstrip(), low=low, strict=True)
 
 
-def t_quantile(degrees: float) -> float:
-    """How many standard errors a 95 % interval reaches to either side, by Student's t of so many degrees of freedom."""
-    # All claims are imported where one is evaluated, and scipy takes time.
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
-
-
 def exact_value(value: float, n: int = 1, case: str = "", detail: str = "", unit: str = "pairs") -> Measurement:
     """A value without a sampling error: a closed form, a certificate, a theorem's identity or bound, a count of bytes.
 
@@ -217,40 +218,6 @@ def share_of(hits: int, n: int, case: str = "", detail: str = "", unit: str = "p
 def mean_of(values: np.ndarray, case: str = "", detail: str = "", unit: str = "pairs") -> Measurement:
     """Mean of independent values, their standard deviation and the standard error of the mean (None for one value)."""
     return Measurement(mean(values), len(values), spread(values), case, detail, standard_error(values), unit)
-
-
-def mean(values: np.ndarray) -> float:
-    """Mean of finite and infinite values; NaN if infinities of both signs meet, or a value is NaN."""
-    # Swap costs may be infinite: their mean is then infinite or undefined, and either is a result, not a mishap.
-    with np.errstate(invalid="ignore"):
-        return float(np.mean(values))
-
-
-def spread(values: np.ndarray) -> float | None:
-    """Sample standard deviation; None when it is undefined."""
-    if len(values) < 2 or not np.isfinite(values).all():
-        return None
-    return float(np.std(values, ddof=1))
-
-
-def standard_error(values: np.ndarray) -> float | None:
-    """Standard error of the mean of independent values; None when it is undefined."""
-    deviation = spread(values)
-    return None if deviation is None else deviation / math.sqrt(len(values))
-
-
-def welch_degrees(variances: Sequence[float], sizes: Sequence[int]) -> float:
-    """Degrees of freedom of an error whose square is the sum of these, each from a sample of that size (Welch 1947).
-
-    Not above what as many samples of the smallest size have: of 2 values against 20 with equal scatter, intervals hold
-    the true difference in 88 % of draws without this and in 96 % with it; of samples of 2 and 2, or 3 and 3, in 95 to
-    97 %, and where one sample scatters ten times as much as the others in 90 to 94 %.
-    """
-    fewest, total = min(sizes), sum(variances)
-    if not 0 < total < math.inf:
-        return fewest - 1
-    by_sample = sum((part / total) ** 2 / (n - 1) for part, n in zip(variances, sizes, strict=True) if part)
-    return min(1 / by_sample, len(sizes) * (fewest - 1))
 
 
 def _of_two(value: float, errors: Sequence[float | None], sizes: Sequence[int], **texts: Any) -> Measurement:
@@ -329,8 +296,6 @@ def _place(name: str, value: Any) -> str:
     return value if isinstance(value, str) else f"{name} {value:g}"
 
 
-RESAMPLES = 200
-"""How often units are drawn anew for the error of a statistic, which is then known to 5 %."""
 _LEFT_OUT = 30
 """In how many parts at most, left out in turn, a sample's share of an error is found: of more units t is normal."""
 
@@ -364,39 +329,3 @@ def _variances(statistic: Callable[..., float], samples: Sequence[np.ndarray]) -
         whole = np.isfinite(values).all()
         variances.append(float(np.var(values) * (len(parts) - 1)) if whole else math.inf)
     return variances
-
-
-def bootstrap_error(statistic: Callable[..., float], *samples: np.ndarray, resamples: int = RESAMPLES) -> float | None:
-    """Standard error of a statistic of independent samples, each [n_units, ...], by drawing units with replacement.
-
-    Of n units n - 1 are drawn: means of n drawn from n spread less than those of n new ones do, by (n - 1) / n in
-    variance, and those of n - 1 spread as much (Rao and Wu 1988). For 2 units that is a factor of 1.4 in the error.
-    None where a sample has one unit, or the statistic is not finite in some draw.
-    """
-    if min(map(len, samples)) < 2:
-        return None
-    generator = np.random.default_rng(0)
-    drawn = [
-        statistic(*(sample[generator.integers(len(sample), size=len(sample) - 1)] for sample in samples))
-        for _ in range(resamples)
-    ]
-    if not np.isfinite(drawn).all():
-        return None
-    # The deviation of equal numbers is not 0 but rounding.
-    return float(np.std(drawn, ddof=1)) if np.ptp(drawn) else 0.0
-
-
-def slope(values: pd.Series) -> float:
-    """Least-squares slope of the logarithm of the values against that of the index."""
-    x = np.log(values.index.to_numpy(dtype=float))
-    # A value of 0 (two equal centres are at distance 0) makes the slope one of no finite value.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        y = np.log(values.to_numpy(dtype=float))
-        return float(np.sum((x - x.mean()) * (y - y.mean())) / np.sum((x - x.mean()) ** 2))
-
-
-def rank_correlation(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> float:
-    """Spearman's, equal values sharing their ranks; not a number where one of them is constant or not finite."""
-    if not np.isfinite([*x, *y]).all() or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return math.nan
-    return float(np.corrcoef(*(pd.Series(values).rank() for values in (x, y)))[0, 1])

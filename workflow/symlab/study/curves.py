@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from symlab.study.cases import cases_of
-from symlab.study.claim import Case, Found, Measurement, not_measured, statistic_of, t_quantile
+from symlab.study.claim import Case, Found, Measurement, not_measured, statistic_of
+from symlab.study.statistics import t_quantile
 
 
 @dataclass(frozen=True)

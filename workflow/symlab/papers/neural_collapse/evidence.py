@@ -9,7 +9,8 @@ import pandas as pd
 
 from symlab.papers.neural_collapse.found import DATA, NETWORKS, PENALTIES, VALUES
 from symlab.study.cases import Cases, Values, cases
-from symlab.study.claim import Case, Claim, Found, Tables, slope
+from symlab.study.claim import Case, Claim, Found, Tables
+from symlab.study.statistics import slope
 from symlab.study.tables import need
 
 RUNS, LAYERS, SAMPLES = (f"collapse_{name}.csv" for name in ("runs", "layers", "samples"))

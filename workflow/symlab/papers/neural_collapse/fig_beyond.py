@@ -16,8 +16,9 @@ from symlab.papers.neural_collapse.evidence import DEPTHS, ENOUGH, METRICS, RUNS
 from symlab.plotting.style import Axes, Figure, Look, Style, palette
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Found, Tables, above, at_most, below, between, slope, without_phrases
+from symlab.study.claim import Found, Tables, above, at_most, below, between, without_phrases
 from symlab.study.facets import BARS, Panel, assign_looks, draw_grid, draw_rows, facets, labelled
+from symlab.study.statistics import slope
 from symlab.study.tables import need, some
 from symlab.words import counted
 

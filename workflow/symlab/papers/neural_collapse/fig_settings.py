@@ -14,8 +14,9 @@ from symlab.plotting.style import Axes, Figure, Look, Style, palette
 from symlab.plotting.units import draw_units
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, Values, cases
-from symlab.study.claim import Bound, Case, Claim, Found, Tables, at_least, below, slope
+from symlab.study.claim import Bound, Case, Claim, Found, Tables, at_least, below
 from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, facets, labelled
+from symlab.study.statistics import slope
 from symlab.study.tables import need, some
 
 QUANTITIES = {"excess": "loss over free features", "hidden": "penalty of blocks", "scatter": "NC1"}

@@ -13,8 +13,9 @@ from symlab.plotting.style import Axes, Figure, Look, Style, ordered_colors, pal
 from symlab.plotting.units import draw_units
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Claim, Found, Measurement, Tables, at_least, at_most, below, between, slope
+from symlab.study.claim import Claim, Found, Measurement, Tables, at_least, at_most, below, between
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, facets, labelled
+from symlab.study.statistics import slope
 from symlab.study.tables import need
 from symlab.words import counted
 

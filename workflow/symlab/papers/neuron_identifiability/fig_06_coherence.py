@@ -8,8 +8,9 @@ import pandas as pd
 from symlab.plotting.style import COLUMN, PAGE, Axes, Figure, Look, Style, line_entry
 from symlab.study.card import Drawing
 from symlab.study.cases import cases, cases_of
-from symlab.study.claim import Claim, Found, Tables, at_most, below, rank_correlation, statistic_of
+from symlab.study.claim import Claim, Found, Tables, at_most, below, statistic_of
 from symlab.study.facets import draw_rows, facets, labelled
+from symlab.study.statistics import rank_correlation
 from symlab.study.tables import need, need_several, where
 from symlab.words import counted
 

@@ -11,8 +11,9 @@ from symlab.plotting.pairs import mean_std
 from symlab.plotting.units import mean_line
 from symlab.study.card import Drawing
 from symlab.study.cases import cases_of
-from symlab.study.claim import Claim, Found, Tables, between, slope, statistic_of
+from symlab.study.claim import Claim, Found, Tables, between, statistic_of
 from symlab.study.facets import Panel, draw_grid, labelled
+from symlab.study.statistics import slope
 from symlab.study.tables import need, need_several, where
 from symlab.words import counted
 

@@ -13,8 +13,9 @@ from symlab.papers.neuron_identifiability.objectives import BROKEN_AXIS, SIGMA_F
 from symlab.plotting import style as plot
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
-from symlab.study.claim import CONFIDENCE, Case, Claim, Found, Measurement, Tables, above
+from symlab.study.claim import Case, Claim, Found, Measurement, Tables, above
 from symlab.study.facets import Panel, draw_grid, labelled
+from symlab.study.statistics import CONFIDENCE
 from symlab.study.tables import need, where
 
 ACCURACIES = {

@@ -17,7 +17,8 @@ from symlab.plotting.style import Axes, Figure, Style, panels
 from symlab.plotting.units import FEW, over_pairs
 from symlab.study.card import Drawing
 from symlab.study.cases import Values
-from symlab.study.claim import Claim, Found, Tables, at_most, rank_correlation, statistic_of
+from symlab.study.claim import Claim, Found, Tables, at_most, statistic_of
+from symlab.study.statistics import rank_correlation
 from symlab.study.tables import last_epoch, need, some, where
 
 FEWEST = 5

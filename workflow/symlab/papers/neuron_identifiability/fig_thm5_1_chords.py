@@ -11,8 +11,9 @@ from symlab.plotting import style as plot
 from symlab.plotting.pairs import PAIR
 from symlab.study.card import Drawing
 from symlab.study.cases import cases
-from symlab.study.claim import Bound, Claim, Found, Tables, between, slope
+from symlab.study.claim import Bound, Claim, Found, Tables, between
 from symlab.study.facets import Panel, draw_grid, labelled
+from symlab.study.statistics import slope
 from symlab.study.tables import need, some, where
 
 THEOREMS = {"relu": ("ReLU (Thm. 5.1)", 1.5, 0.1), "gelu": ("GELU (Thm. D.1)", 2.0, 0.01)}

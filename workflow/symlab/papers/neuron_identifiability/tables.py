@@ -10,7 +10,7 @@ from symlab.measures.job import Job
 from symlab.measures.tables import ALONG_PATH
 from symlab.papers.neuron_identifiability.rows import MODEL, consecutive, pair_objectives
 from symlab.plotting.pairs import PAIR
-from symlab.study.claim import rank_correlation
+from symlab.study.statistics import rank_correlation
 from symlab.study.tables import last_epoch
 from symlab.words import counted
 

@@ -12,9 +12,10 @@ from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing, students
 from symlab.plotting.style import Axes, Figure, Style, line_entry
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Bound, Claim, Found, Tables, above, at_most, between, slope
+from symlab.study.claim import Bound, Claim, Found, Tables, above, at_most, between
 from symlab.study.curves import Curve, measure_each, neighbours
 from symlab.study.facets import Panel, assign_looks, labelled
+from symlab.study.statistics import slope
 from symlab.study.tables import need, some
 from symlab.words import counted
 

@@ -11,9 +11,10 @@ from symlab.papers.permutation_invariance import drawing
 from symlab.papers.permutation_invariance.students import keep, matched, mean_barriers, over, trained
 from symlab.plotting.style import Axes, Figure, Look, Style, line_entry, palette
 from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Tables, at_least, at_most, between, rank_correlation
+from symlab.study.claim import Claim, Found, Tables, at_least, at_most, between
 from symlab.study.curves import Curve, Statistic, curves, measure_each
 from symlab.study.facets import Panel, draw_grid, labelled
+from symlab.study.statistics import rank_correlation
 from symlab.study.tables import need, need_several
 
 RUNS, BARRIERS = "learning_rates_runs.csv", "learning_rates_barriers.csv"

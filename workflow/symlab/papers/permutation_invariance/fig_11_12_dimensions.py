@@ -10,9 +10,10 @@ import pandas as pd
 from symlab.papers.permutation_invariance import drawing, students
 from symlab.plotting.style import Axes, Figure, Style, line_entry
 from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Tables, above, below, between, slope
+from symlab.study.claim import Claim, Found, Tables, above, below, between
 from symlab.study.curves import Curve, measure_each
 from symlab.study.facets import Panel, labelled
+from symlab.study.statistics import slope
 from symlab.study.tables import need, need_several
 from symlab.words import counted
 

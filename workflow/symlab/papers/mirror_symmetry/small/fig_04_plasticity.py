@@ -11,8 +11,9 @@ from symlab.papers.mirror_symmetry.small.plasticity import BIAS, DECAY, HADAMARD
 from symlab.plotting.style import Axes, Figure, Look, Style
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most, rank_correlation
+from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most
 from symlab.study.facets import BARS, Panel, assign_looks, draw_grid, labelled
+from symlab.study.statistics import rank_correlation
 from symlab.study.tables import need, some
 
 DEAD, LOSSES = "mirror_dead.csv", "mirror_plasticity.csv"

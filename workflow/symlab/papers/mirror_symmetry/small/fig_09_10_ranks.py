@@ -10,8 +10,9 @@ from symlab.papers.mirror_symmetry.settings import ADAM, DESCENT
 from symlab.plotting.style import Axes, Figure, Look, Style, line_entry
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Claim, Found, Tables, at_most, below, rank_correlation
+from symlab.study.claim import Claim, Found, Tables, at_most, below
 from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.statistics import rank_correlation
 from symlab.study.tables import need, some
 
 TABLE = "mirror_attention.csv"
