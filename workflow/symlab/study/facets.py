@@ -92,10 +92,13 @@ def facets(
 
     if column and len(of_row) > 1:
         of_grid.setdefault("rows_named", [str(at) for at in of_row])
-    most = most or len(of_column)
-    parts = [of_column[start : start + most] for start in range(0, len(of_column), most)]
-    grid = [[panel(at, across) for across in part] for at in of_row for part in parts]
+    grid = [[panel(at, across) for across in part] for at in of_row for part in wrap(of_column, most or len(of_column))]
     return draw_grid(grid, looks, line=line, **of_grid)
+
+
+def wrap(panels: Sequence[Any], most: int = 3) -> list[list[Any]]:
+    """Panels in rows of so many at most."""
+    return [list(panels[start : start + most]) for start in range(0, len(panels), most)]
 
 
 def labelled(x: str, y: str, log: str = "", **more: Any) -> dict[str, Any]:

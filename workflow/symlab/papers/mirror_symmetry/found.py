@@ -1,82 +1,72 @@
 """What a report says first of this paper, from the values that its claims measure; its words; the paper's own sizes."""
 
-from symlab.study.card import Sentence, at
+from functools import partial
+
+from symlab.study.card import sentence_of
+
+_say = partial(sentence_of, "mirror")
 
 HEADING = "Noise and symmetry together switch parameters off"
 HEADLINE = (
-    Sentence(
+    _say(
         "In a regression whose coefficients are products of two weights, high learning rates drive them to zero by "
-        "SGD's noise, half of them at **{half}** times the rate that we derive from the theory for runs of this length "
-        "(σ: noise of the targets).",
-        {"half": at("mirror-3a-half")},
+        "SGD's noise, half of them at **{3a-half}** times the rate that we derive from the theory for runs of this "
+        "length (σ: noise of the targets)."
     ),
-    Sentence(
+    _say(
         "After several tasks in a row parameters of such products may have no gradient any more. With the paper's "
-        "first remedy, a fixed bias, {bias:~%} have none (threshold: at most 1 %), with its second, noise on the "
-        "gradients, {noise:~%}.",
-        {"bias": at("mirror-4-bias"), "noise": at("mirror-4-noise")},
+        "first remedy, a fixed bias, {4-bias:~%} have none (threshold: at most 1 %), with its second, noise on the "
+        "gradients, {4-noise:~%}."
     ),
-    Sentence(
-        "Without a remedy {dead:~%} of the parameters more have none than in plain regressions.",
-        {"dead": at("mirror-4-symmetry")},
-    ),
-    Sentence(
+    _say("Without a remedy {4-symmetry:~%} of the parameters more have none than in plain regressions."),
+    _say(
         "The paper says that a model's capacity “can only decrease”; with Adam, of the parameters without a gradient "
-        "{stay:~%} have none at the next task either.",
-        {"stay": at("mirror-4-contained", variant="Hadamard", lr=0.01)},
+        "{4-contained(variant=Hadamard, lr=0.01):~%} have none at the next task either."
     ),
 )
 THUMBNAIL = "mirror-3a", 0, "Blue: products of two, points measured, line by theory; orange: plain coefficients."
 
-FOUND: tuple[Sentence, ...] = (
-    Sentence(
-        "If coefficients of a regression are trained as products u·w, half of them vanish at {half} times the learning "
-        "rate that theory predicts.",
-        {"half": at("mirror-3a-half")},
+FOUND = (
+    _say(
+        "If coefficients of a regression are trained as products u·w, half of them vanish at {3a-half} times the "
+        "learning rate that theory predicts."
     ),
-    Sentence(
-        "Below the rate from which mirrors attract, the share of coefficients next to 0 differs by {off} from a Gamma "
-        "law without a fit (below 1e-6, at 0.7 of that rate).",
-        {"off": at("mirror-phase-stationary", power=6, rate=0.7)},
+    _say(
+        "Below the rate from which mirrors attract, the share of coefficients next to 0 differs by "
+        "{phase-stationary(power=6, rate=0.7)} from a Gamma law without a fit (below 1e-6, at 0.7 of that rate)."
     ),
-    Sentence(
-        "The paper's residual form (I + W)(I + U), said to lose no rank, keeps as little as {least:%} of full rank.",
-        {"least": at("mirror-3b-residual")},
+    _say(
+        "The paper's residual form (I + W)(I + U), said to lose no rank, keeps as little as {3b-residual:%} of full "
+        "rank."
     ),
-    Sentence(
-        "When the last task arrives, {symmetry:%} more of the parameters are dead with rescaling symmetry than without "
-        "it. Of the paper's two remedies noise leaves {noise:%} dead, a fixed bias {bias:%}; a bias with weight decay "
-        "leaves {bias-and-decay:%}.",
-        {name: at(f"mirror-4-{name}") for name in ("symmetry", "noise", "bias", "bias-and-decay")},
+    _say(
+        "When the last task arrives, {4-symmetry:%} more of the parameters are dead with rescaling symmetry than "
+        "without it. Of the paper's two remedies noise leaves {4-noise:%} dead, a fixed bias {4-bias:%}; a bias with "
+        "weight decay leaves {4-bias-and-decay:%}."
     ),
-    Sentence(
-        "With the largest weight decay, {alike:%} more pairs of neurons of the last hidden layer are perfectly "
-        "correlated than without decay or before training.",
-        {"alike": at("mirror-6-blocks", kind="pre")},
+    _say(
+        "With the largest weight decay, {6-blocks(kind=pre):%} more pairs of neurons of the last hidden layer are "
+        "perfectly correlated than without decay or before training."
     ),
-    Sentence(
-        "Networks whose every parameter is a product are {gap} percentage points more accurate than vanilla ones at a "
-        "decay of 0.",
-        {"gap": at("mirror-7-accurate", weight_decay=0.0)},
-        "Without decay, networks of products alone are less accurate than vanilla ones: by {gap} percentage points.",
+    _say(
+        "Networks whose every parameter is a product are {7-accurate(weight_decay=0.0)} percentage points more "
+        "accurate than vanilla ones at a decay of 0.",
+        "Without decay, networks of products alone are less accurate than vanilla ones: by "
+        "{7-accurate(weight_decay=0.0)} percentage points.",
     ),
-    Sentence(
-        "Over weight decays, the rank of two linear layers differs in the mean by {Ax} from the rank of the "
-        "nuclear-norm minimum for random targets, and by {x} for y = x.",
-        {"Ax": at("mirror-8-rank", labels="y = Ax"), "x": at("mirror-8-rank", labels="y = x")},
+    _say(
+        "Over weight decays, the rank of two linear layers differs in the mean by {8-rank(labels=y = Ax)} from the "
+        "rank of the nuclear-norm minimum for random targets, and by {8-rank(labels=y = x)} for y = x."
     ),
-    Sentence(
-        "In an attention layer with weight decay, the distance of query's and key's singular values falls to {Adam:%} "
-        "of that at the start under Adam and to {descent:%} under gradient descent.",
-        {
-            "Adam": at("mirror-9-values", optimizer="Adam"),
-            "descent": at("mirror-9-values", optimizer="gradient descent"),
-        },
+    _say(
+        "In an attention layer with weight decay, the distance of query's and key's singular values falls to "
+        "{9-values(optimizer=Adam):%} of that at the start under Adam and to "
+        "{9-values(optimizer=gradient descent):%} under gradient descent."
     ),
-    Sentence(
+    _say(
         "Gradient descent on products with weight decay comes ever nearer to the minimum of a lasso: twice the steps "
-        "leave {gap} of the gap. It takes {steps} decades more steps than ISTA.",
-        {"gap": at("mirror-solvers-gap", problem="lasso"), "steps": at("mirror-solvers-steps", problem="lasso")},
+        "leave {solvers-gap(problem=lasso)} of the gap. It takes {solvers-steps(problem=lasso)} decades more steps "
+        "than ISTA."
     ),
 )
 TERMS = (

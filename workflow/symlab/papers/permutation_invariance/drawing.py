@@ -11,7 +11,7 @@ from symlab.papers.permutation_invariance.students import DIRECT, MATCHINGS, UNI
 from symlab.plotting.log_axes import floor_of
 from symlab.plotting.style import PAGE, Look, Shared, Style, line_entry, mark_entry, palette
 from symlab.plotting.types import Artist, Axes, Figure, LineStyleType
-from symlab.study.facets import Panel, draw_grid, labelled
+from symlab.study.facets import Panel, draw_grid, labelled, wrap
 from symlab.study.tables import some, where
 
 SHORT = {"gd": "GD", "sgd": "SGD", UNIFORM: "samples"}
@@ -139,11 +139,6 @@ def draw_barriers(
         sharey=sharey, width=PAGE, height=2.6 if len(grid) < 3 else 2.3,
         note=say_pairs(table),
     )  # fmt: skip
-
-
-def wrap(panels: Sequence[Panel], columns: int = 3) -> list[list[Panel]]:
-    """Panels in rows of at most three."""
-    return [list(panels[start : start + columns]) for start in range(0, len(panels), columns)]
 
 
 def say_pairs(table: pd.DataFrame, what: str = "pairs") -> str:

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance.drawing import width_axis, wrap
+from symlab.papers.permutation_invariance.drawing import width_axis
 from symlab.papers.permutation_invariance.students import over
 from symlab.plotting.style import ERROR_ALPHA, Axes, Figure, Look, Style, palette
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most
 from symlab.study.curves import Curve, curves, measure_each
-from symlab.study.facets import Panel, draw_grid, facets, labelled
+from symlab.study.facets import Panel, draw_grid, facets, labelled, wrap
 from symlab.study.tables import need, some, where
 from symlab.words import counted
 

@@ -3,35 +3,27 @@
 Every start of the workflow reads this module, so it imports nothing heavy.
 """
 
-from symlab.study.card import At, Sentence, at
+from functools import partial
 
+from symlab.study.card import Sentence, at, sentence_of
 
-def _trained(claim: str, matching: str) -> At:
-    """The value of students of M = 6 that gradient descent trained."""
-    return at(f"permutation-2-{claim}", M=6, source="gd", matching=matching)
-
-
-def _both(claim: str) -> dict[str, At]:
-    """The values of both matchings, by what sentences call them."""
-    return {"by_types": _trained(claim, "Algorithm 1"), "assigned": _trained(claim, "linear assignment")}
-
+_say = partial(sentence_of, "permutation")
 
 HEADING = "Reorder the neurons, and wide networks can nearly be averaged"
 HEADLINE = (
-    Sentence(
+    _say(
         "Two networks learn to copy a given one of 6 hidden neurons. Reordering the neurons of one divides the barrier "
-        "between them by **{assigned}** or more at every width above 6 that was tried.",
-        {"assigned": _both("below-direct")["assigned"]},
+        "between them by **{2-below-direct(M=6, source=gd, matching=linear assignment)}** or more at every width above "
+        "6 that was tried."
     ),
-    Sentence(
-        "The barrier that is left is highest at {peak:~} times the given network's width; the paper: 2 times.",
-        {"peak": _both("peak-at-2M")["assigned"]},
+    _say(
+        "The barrier that is left is highest at {2-peak-at-2M(M=6, source=gd, matching=linear assignment):~} times the "
+        "given network's width; the paper: 2 times."
     ),
-    Sentence(
+    _say(
         "The paper: wide trained networks average better than random exact copies, in part because high learning rates "
-        "make them sparse. At a moderate rate their sparsity index less that of random copies is {excess:~} (M: "
-        "neurons of the given network, d: its inputs).",
-        {"excess": at("permutation-2-sparser", source="gd")},
+        "make them sparse. At a moderate rate their sparsity index less that of random copies is "
+        "{2-sparser(source=gd):~} (M: neurons of the given network, d: its inputs)."
     ),
 )
 THUMBNAIL = (
@@ -41,53 +33,46 @@ THUMBNAIL = (
 )
 
 FOUND = (
-    Sentence(
-        "After matching, the barrier between students of a teacher of M = 6 neurons is largest at a width of {samples} "
-        "M for random minima and of {by_types} M (Algorithm 1) or {assigned} M (linear assignment) for trained "
-        "students. The paper: at 2 M.",
-        {"samples": at("permutation-2-peak-at-2M", M=6, source="uniform"), **_both("peak-at-2M")},
+    _say(
+        "After matching, the barrier between students of a teacher of M = 6 neurons is largest at a width of "
+        "{2-peak-at-2M(M=6, source=uniform)} M for random minima and of "
+        "{2-peak-at-2M(M=6, source=gd, matching=Algorithm 1)} M (Algorithm 1) or "
+        "{2-peak-at-2M(M=6, source=gd, matching=linear assignment)} M (linear assignment) for trained students. The "
+        "paper: at 2 M."
     ),
-    Sentence(
-        "At every width above M, matching divides the barrier by at least {samples} for random minima; for trained "
-        "students by at least {by_types} (Algorithm 1) or {assigned} (linear assignment).",
-        {"samples": at("permutation-2-below-direct", M=6, source="uniform"), **_both("below-direct")},
+    _say(
+        "At every width above M, matching divides the barrier by at least {2-below-direct(M=6, source=uniform)} for "
+        "random minima; for trained students by at least {2-below-direct(M=6, source=gd, matching=Algorithm 1)} "
+        "(Algorithm 1) or {2-below-direct(M=6, source=gd, matching=linear assignment)} (linear assignment)."
     ),
-    Sentence(
-        "The matched barrier of random minima falls with the width to the power of {slope}. Theorem 6: −0.5 or less.",
-        {"slope": at("permutation-2-theorem-6", M=6)},
+    _say(
+        "The matched barrier of random minima falls with the width to the power of {2-theorem-6(M=6)}. Theorem 6: −0.5 "
+        "or less."
     ),
-    Sentence(
-        "Algorithm 1 leaves a barrier {excess:~} times the lowest that any permutation leaves (teachers of 3 neurons).",
-        {"excess": at("permutation-best-algorithm-1")},
+    _say(
+        "Algorithm 1 leaves a barrier {best-algorithm-1:~} times the lowest that any permutation leaves (teachers of 3 "
+        "neurons)."
     ),
-    Sentence(
-        "Wide trained students have {by_types:%} (Algorithm 1) or {assigned:%} (linear assignment) of the matched "
-        "barrier of random minima. The paper explains this in part by sparsity; their sparsity index "
-        "differs by {excess}.",
-        {**_both("slightly-below-uniform"), "excess": at("permutation-2-sparser", M=6, source="gd")},
+    _say(
+        "Wide trained students have {2-slightly-below-uniform(M=6, source=gd, matching=Algorithm 1):%} (Algorithm 1) "
+        "or {2-slightly-below-uniform(M=6, source=gd, matching=linear assignment):%} (linear assignment) of the "
+        "matched barrier of random minima. The paper explains this in part by sparsity; their sparsity index differs "
+        "by {2-sparser(M=6, source=gd)}."
     ),
-    Sentence(
-        "From a learning rate of {threshold} on, whole neurons become zero. At the largest rate the matched barrier is "
-        "{by_types:%} (Algorithm 1) or {assigned:%} (linear assignment) of its value below that rate.",
-        {
-            "threshold": at("permutation-6-threshold"),
-            "by_types": at("permutation-13-collapse", matching="Algorithm 1"),
-            "assigned": at("permutation-13-collapse", matching="linear assignment"),
-        },
+    _say(
+        "From a learning rate of {6-threshold} on, whole neurons become zero. At the largest rate the matched barrier "
+        "is {13-collapse(matching=Algorithm 1):%} (Algorithm 1) or {13-collapse(matching=linear assignment):%} (linear "
+        "assignment) of its value below that rate."
     ),
     Sentence(
         "How trained students share a teacher's neuron among theirs is {paper} standard errors from uniform with the "
         "paper's initialisation, {larger} with a larger one.",
         {"paper": at("permutation-9-column", init="1/(md)"), "larger": at("permutation-9-column", init="1/√d")},
     ),
-    Sentence(
-        "On MNIST, the matched barrier at widths in between is {activation} (matched by activations) or {weight} (by "
-        "weights) times the larger of those at the narrowest and widest; the peak that the paper reports is a number "
-        "above 1.",
-        {
-            "activation": at("permutation-7-peak", dataset="mnist", matching="activation"),
-            "weight": at("permutation-7-peak", dataset="mnist", matching="weight"),
-        },
+    _say(
+        "On MNIST, the matched barrier at widths in between is {7-peak(dataset=mnist, matching=activation)} (matched "
+        "by activations) or {7-peak(dataset=mnist, matching=weight)} (by weights) times the larger of those at the "
+        "narrowest and widest; the peak that the paper reports is a number above 1."
     ),
 )
 

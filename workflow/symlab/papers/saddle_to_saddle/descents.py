@@ -18,15 +18,13 @@ from symlab.papers.saddle_to_saddle.localized_loss import (
     squared_singular_values,
     to_sphere,
 )
-from symlab.papers.saddle_to_saddle.settings import Descents
+from symlab.papers.saddle_to_saddle.settings import LEFT, Descents
 from symlab.seeds import torch_generator
 from symlab.training.fastest_neuron import fastest_neuron
 from symlab.training.flow import Place, follow_flow, norm_of
 
 SINGULAR = 10
 """Singular values that are kept, as many as the paper shows."""
-LEFT = 0.1
-"""Drop of the loss at which the first saddle is left, and from which on the next one is looked for."""
 STRIDE, WINDOW = 1.05, 5
 """Beyond it weights are kept whenever s has grown so, and the loss is flattest where it falls least in so many."""
 NEXT = ("next_speed", "gained_speed", "cosine", "second_gained")

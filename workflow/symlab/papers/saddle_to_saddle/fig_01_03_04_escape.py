@@ -7,17 +7,17 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import LAYERS, NETWORK, at_drop, by_depth, by_network
+from symlab.papers.saddle_to_saddle.settings import LEFT
 from symlab.plotting.style import PAGE, Figure, Look, Style, palette
 from symlab.study.card import Drawing
 from symlab.study.claim import Case, Claim, Found, Tables, above, at_least, below, not_measured, share_of
 from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows, labelled
 from symlab.study.tables import need, some
+from symlab.words import counted
 
 COURSE, SPECTRA, NEXT = "escape_course.csv", "escape_spectra.csv", "escape_next.csv"
 VALUES = [f"s{place}" for place in range(1, 11)]
 NAMES, OTHERS = {"s1": "$s_1$", "s2": "$s_2$"}, "$s_3$ to $s_{10}$"
-LEFT = 0.1
-"""Drop of the loss at which the first saddle is left."""
 STEPS = "gradients"
 
 
@@ -50,8 +50,7 @@ def two_escapes(tables: Tables, style: Style) -> Figure:
     for moment, title in ((first, "b: after the first escape"), (long["gradients"].max(), "c: at the end")):
         rows = long[long["gradients"] == moment]
         grid.append(Panel(rows, "index", "value", axes | {"title": title}, draw_rows, {"join": True}))
-    networks = course["seed"].nunique()
-    note = f"depth {L}, {networks} network{'s' if networks > 1 else ''}; b, c: the first of them"
+    note = f"depth {L}, {counted(course['seed'].nunique(), 'networks')}; b, c: the first of them"
     return draw_grid([grid], looks, width=PAGE, height=2.0, sharex=False, sharey=False, note=note)
 
 
@@ -61,9 +60,9 @@ def singular_values_over_training(tables: Tables, style: Style, L: int) -> Figur
     long = spectra.melt(["gradients", "layer"], VALUES, "place", "value").dropna()
     long["label"] = long["place"].map(NAMES).fillna(OTHERS)
     loss = course[course["seed"] == course["seed"].min()].assign(label="loss", loss=lambda rows: 1 - rows["drop"])
-    colors = palette(style)
-    looks = {OTHERS: Look(colors[7], marker="")}
-    looks |= {name: Look(color, marker="") for name, color in zip(NAMES.values(), (colors[0], colors[3]), strict=True)}
+    blue, red, grey = (palette(style)[place] for place in (0, 3, 7))
+    colors = {OTHERS: grey, NAMES["s1"]: blue, NAMES["s2"]: red, "loss": (0, 0, 0)}
+    looks = {name: Look(color, marker="") for name, color in colors.items()}
     half = -(-L // 2)
     layers = []
     for layer, rows in long.groupby("layer"):
@@ -72,7 +71,6 @@ def singular_values_over_training(tables: Tables, style: Style, L: int) -> Figur
     axes = {"title": r"loss / $\log k$", "xlabel": STEPS}
     of_loss = Panel(loss, "gradients", "loss", axes, draw_rows, {"join": True, "linewidth": 0.8})
     grid = [[*layers[:half], of_loss], layers[half:]]
-    looks |= {"loss": Look((0, 0, 0), marker="")}
     return draw_grid(grid, looks, width=PAGE, height=1.5, sharey=False, note=f"one network of depth {L}")
 
 
@@ -107,22 +105,18 @@ FIGURES = {
         "the first network; the claim on a second one is of those networks, of depths 4 and 6, that left the second "
         "plateau within their run.",
     ),
-    "saddle-3": Drawing(
-        "Singular values over training, depth 6",
-        "The ten largest singular values s of each layer, a panel each, and the training loss over that of the outputs "
-        "0, of one network of depth 6 of the study `{study}` that follows gradient flow from small weights, against "
-        "the gradients taken: steps of 3 % of |θ|, shorter ones where the path turns.",
-        partial(singular_values_over_training, L=6),
-        differs="The paper trains by SGD. The network drawn is the first, which need not be one that the claim is of.",
-    ),
-    "saddle-4": Drawing(
-        "Singular values over training, depth 4",
-        "The ten largest singular values s of each layer, a panel each, and the training loss over that of the outputs "
-        "0, of one network of depth 4 of the study `{study}` that follows gradient flow from small weights, against "
-        "the gradients taken: steps of 3 % of |θ|, shorter ones where the path turns.",
-        partial(singular_values_over_training, L=4),
-        differs="The paper trains by SGD. The network drawn is the first, which need not be one that the claim is of.",
-    ),
+    **{
+        figure: Drawing(
+            f"Singular values over training, depth {L}",
+            "The ten largest singular values s of each layer, a panel each, and the training loss over that of the "
+            f"outputs 0, of one network of depth {L} of the study `{{study}}` that follows gradient flow from small "
+            "weights, against the gradients taken: steps of 3 % of |θ|, shorter ones where the path turns.",
+            partial(singular_values_over_training, L=L),
+            differs="The paper trains by SGD. The network drawn is the first, which need not be one that the claim is "
+            "of.",
+        )
+        for figure, L in (("saddle-3", 6), ("saddle-4", 4))
+    },
     "saddle-next": Drawing(
         "The second escape, and a new neuron at the second plateau",
         "Networks of the study `{study}` between the second plateau, where the loss is flattest over log s after the "

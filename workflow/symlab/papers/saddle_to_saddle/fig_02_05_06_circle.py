@@ -12,7 +12,7 @@ from symlab.plotting.style import COLUMN, Axes, Figure, Look, Style, palette, pa
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Bound, Claim, Found, Tables, above, below, exact_value, share_of, value_of_all
-from symlab.study.facets import Panel, draw_grid, draw_rows
+from symlab.study.facets import Panel, draw_grid, draw_rows, labelled, wrap
 from symlab.study.tables import need, some
 from symlab.words import counted
 
@@ -46,12 +46,12 @@ def circle(tables: Tables, style: Style) -> Figure:
     width = (found["hits"] / found["n"] - 0.5).abs().idxmin()
     angle, sign = 2 * np.pi * np.arange(1, 9) / 8, np.arange(1, 9) % 2
     points = pd.DataFrame({"x": np.sin(angle), "y": np.cos(angle), "label": np.where(sign, "G = -1", "G = +1")})
-    shares = found.reset_index().assign(share=found["hits"].to_numpy() / found["n"].to_numpy(), label=SHARE)
+    shares = found.reset_index().eval("share = hits / n").assign(label=SHARE)
     needed = lambda axis: axis.axvline(NEEDED, color="0.6", linestyle=":", linewidth=0.8)  # noqa: E731
-    limits = {"aspect": "equal", "xlim": (-1.3, 1.3), "ylim": (-1.3, 1.3), "xlabel": "$x_1$", "ylabel": "$x_2$"}
-    of_width = {"xscale": "log", "ylim": (-0.03, 1.03), "xlabel": "width", "xticks": found.index, "title": "successes"}
+    plane = labelled("$x_1$", "$x_2$", aspect="equal", xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), title="inputs")
+    of_width = labelled("width", "", "x", ylim=(-0.03, 1.03), xticks=found.index, title="successes")
     grid = [
-        Panel(points, "x", "y", limits | {"title": "inputs"}, draw_rows, {"markersize": 5}),
+        Panel(points, "x", "y", plane, draw_rows, {"markersize": 5}),
         _descents(curves, runs, width, f"descents, width {width}"),
         Panel(shares, "width", "share", of_width, _draw_shares, more=needed),
     ]
@@ -63,8 +63,7 @@ def all_descents(tables: Tables, style: Style) -> Figure:
     runs, curves = (on_circle(need(tables, name)) for name in (RUNS, CURVES))
     counts = runs.groupby("width").size()
     shown = [_descents(curves, runs, width, f"width {width}, {counted(n, 'runs')}") for width, n in counts.items()]
-    grid = [shown[start : start + 3] for start in range(0, len(shown), 3)]
-    return draw_grid(grid, _looks(style), height=1.6, sharex=False, sharey=True, note=LIMITS_TOLD)
+    return draw_grid(wrap(shown), _looks(style), height=1.6, sharex=False, sharey=True, note=LIMITS_TOLD)
 
 
 def _looks(style: Style) -> dict[str, Look]:
@@ -78,7 +77,7 @@ def _descents(curves: pd.DataFrame, runs: pd.DataFrame, width: Any, title: str) 
     hit = runs[runs["width"] == width].set_index("run")["outcome"] == "success"
     rows = curves[curves["width"] == width]
     rows = rows.assign(label=np.where(rows["run"].map(hit), FASTER, SLOWER))
-    axes = {"xlabel": "step", "ylabel": r"speed $-L_0$", "title": title}
+    axes = labelled("step", r"speed $-L_0$", title=title)
     return Panel(rows, "step", "speed", axes, _draw_lines, more=_draw_limits)
 
 

@@ -23,8 +23,7 @@ def escape_times(tables: Tables, style: Style) -> Figure:
     events = need(tables, EVENTS)
     flow = escaped(events)
     looks = assign_looks([f"depth {L}" for L in sorted(flow["L"].unique())], style, ordered=True)
-    of_std = {"xscale": "log", "yscale": "log", "xlabel": "initial std", "ylabel": "$s$ at a drop of 1 %"}
-    first = [Panel(by_depth(flow), "std", "s", of_std, draw_rows)]
+    first = [Panel(by_depth(flow), "std", "s", labelled("initial std", "$s$ at a drop of 1 %", "xy"), draw_rows)]
     first += _against(growth(events), "predicted", "taken", "$s$ by Prop. 2.2", "$s$ taken")
     sgd = beside_flow(events)
     second = _against(sgd, "s_flow", "s", "$s$ by the flow", "$s$ by SGD")
@@ -37,13 +36,13 @@ def escape_times(tables: Tables, style: Style) -> Figure:
 
 def _against(rows: pd.DataFrame, x: str, y: str, xlabel: str, ylabel: str) -> list[Panel]:
     """A panel of one value against another of the same networks, where there are any."""
-    log = {"xscale": "log", "yscale": "log", "xlabel": xlabel, "ylabel": ylabel}
     start = rows[x].min()
 
     def diagonal(axis: Axes) -> None:
         axis.axline((start, start), (2 * start, 2 * start), color="0.6", linestyle=":", zorder=0)
 
-    return [Panel(by_depth(rows), x, y, log, draw_rows, more=diagonal)] if len(rows) else []
+    axes = labelled(xlabel, ylabel, "xy")
+    return [Panel(by_depth(rows), x, y, axes, draw_rows, more=diagonal)] if len(rows) else []
 
 
 def beside_flow(events: pd.DataFrame, rule: str = "sgd") -> pd.DataFrame:

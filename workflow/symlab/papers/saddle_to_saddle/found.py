@@ -1,22 +1,25 @@
 """What a report says first of this paper, from the values that its claims measure; its words; the paper's own sizes."""
 
-from symlab.study.card import Sentence, at
+from functools import partial
+
+from symlab.study.card import sentence_of
+
+_say = partial(sentence_of, "saddle")
 
 HEADING = "From tiny weights, a deep network first learns something very simple"
 HEADLINE = (
-    Sentence(
+    _say(
         "When networks of six layers first grow out of tiny weights, the second singular value of a layer is on "
-        "average **{rank:~%}** of the first, in the layer where it is largest (0: rank one).",
-        {"rank": at("saddle-ladder-rank", L=6, std=1e-4)},
+        "average **{ladder-rank(L=6, std=1e-4):~%}** of the first, in the layer where it is largest (0: rank one)."
     ),
-    Sentence(
-        "The direction in which they grow is off one that the theory predicts by {direction:~%} of its length.",
-        {"direction": at("saddle-ladder-direction", L=6, std=1e-4)},
+    _say(
+        "The direction in which they grow is off one that the theory predicts by {ladder-direction(L=6, std=1e-4):~%} "
+        "of its length."
     ),
-    Sentence(
+    _say(
         "The paper: networks with one neuron a layer are not always the fastest. On its eight points of a circle, with "
-        "three layers, {w4:~%} of searches from random weights find a faster way at 4 neurons a layer, {w32:~%} at 32.",
-        {f"w{width}": at("saddle-2-wide", width=width) for width in (4, 32)},
+        "three layers, {2-wide(width=4):~%} of searches from random weights find a faster way at 4 neurons a layer, "
+        "{2-wide(width=32):~%} at 32."
     ),
 )
 THUMBNAIL = (
@@ -26,44 +29,37 @@ THUMBNAIL = (
 )
 
 FOUND = (
-    Sentence(
+    _say(
         "Networks of depth 6 that start from weights of standard deviation 0.0001 leave the origin along a direction "
-        "that the theory predicts, but for {residual} of its length, at {speed:%} of the speed of the fastest network "
-        "with one neuron a layer.",
-        {
-            "residual": at("saddle-ladder-direction", L=6, std=1e-4),
-            "speed": at("saddle-speeds-one-neuron", L=6, std=1e-4),
-        },
+        "that the theory predicts, but for {ladder-direction(L=6, std=1e-4)} of its length, at "
+        "{speeds-one-neuron(L=6, std=1e-4):%} of the speed of the fastest network with one neuron a layer."
     ),
-    Sentence(
+    _say(
         "When they leave, the weights of every layer, the first too, are nearly of rank one: the second singular value "
-        "is at most {four} of the first at depth 4, {six} at depth 6.",
-        {"four": at("saddle-ladder-rank", L=4, std=1e-4), "six": at("saddle-ladder-rank", L=6, std=1e-4)},
+        "is at most {ladder-rank(L=4, std=1e-4)} of the first at depth 4, {ladder-rank(L=6, std=1e-4)} at depth 6."
     ),
-    Sentence(
-        "From equal weights, deep layers are {depth} times farther from rank one at depth 3 than at depth 4: ReLU "
-        "networks need small weights and depth.",
-        {"depth": at("saddle-ladder-depth", std=1e-4)},
-        "From equal weights, deep layers are {depth} times farther from rank one at depth 3 than at depth 4, not ten "
-        "times.",
+    _say(
+        "From equal weights, deep layers are {ladder-depth(std=1e-4)} times farther from rank one at depth 3 than at "
+        "depth 4: ReLU networks need small weights and depth.",
+        "From equal weights, deep layers are {ladder-depth(std=1e-4)} times farther from rank one at depth 3 than at "
+        "depth 4, not ten times.",
     ),
-    Sentence(
+    _say(
         "On the circle, descent from random weights finds a direction that leaves the origin faster than one neuron a "
-        "layer can in {w4:%} of the runs at width 4, {w8:%} at width 8 and {w32:%} at width 32.",
-        {f"w{width}": at("saddle-2-wide", width=width) for width in (4, 8, 32)},
+        "layer can in {2-wide(width=4):%} of the runs at width 4, {2-wide(width=8):%} at width 8 and "
+        "{2-wide(width=32):%} at width 32."
     ),
-    Sentence(
-        "On the circle, networks deeper than 3 come to {flat:%} of the certified limit of depth 3 and not beyond.",
-        {"flat": at("saddle-depths-flat")},
+    _say(
+        "On the circle, networks deeper than 3 come to {depths-flat:%} of the certified limit of depth 3 and not "
+        "beyond."
     ),
-    Sentence(
-        "At the paper's size, six layers and 1000 neurons wide, its learning rule needs, by forecast, {steps} times "
-        "the steps of its printed run to leave.",
-        {"steps": at("saddle-time-printed", std=1e-3)},
+    _say(
+        "At the paper's size, six layers and 1000 neurons wide, its learning rule needs, by forecast, "
+        "{time-printed(std=1e-3)} times the steps of its printed run to leave."
     ),
-    Sentence(
-        "SGD at the paper's rate leaves after {sgd} times the steps that gradient flow forecasts, at depth 6.",
-        {"sgd": at("saddle-time-sgd", L=6, std=1e-4)},
+    _say(
+        "SGD at the paper's rate leaves after {time-sgd(L=6, std=1e-4)} times the steps that gradient flow forecasts, "
+        "at depth 6."
     ),
 )
 TERMS = (

@@ -10,6 +10,8 @@ from symlab.study.experiment import Point, PointSettings
 
 STILL_BELOW = 1e-2
 """A descent whose mean projected gradient is below this has ended."""
+LEFT = 0.1
+"""Drop of the loss at which the first saddle is left, and from which on the next one is looked for."""
 
 
 def _with_kinks_on_the_grid(values: list[int]) -> list[int]:
