@@ -4,6 +4,7 @@ import math
 from functools import partial
 
 import numpy as np
+import pandas as pd
 
 from symlab.papers.permutation_invariance import drawing, students
 from symlab.plotting.style import Figure, Look, Style, palette
@@ -24,8 +25,8 @@ def by_neuron_against_width(tables: Tables, style: Style) -> Figure:
     runs = students.trained(table)
     need_several(runs.assign(c=runs["c"].round(6)), "c", drawing.key_of(table, "sparsity"))
     need_several(table, "m", drawing.key_of(table, "sparsity"))
-    rows = students.keep(table)
-    rate = rows["c"].round(6).map("c = {:g}".format)
+    rows = _kept(tables)
+    rate = rows["rate"].map("c = {:g}".format)
     rows = rows.assign(
         label=np.where(rows["source"] == students.UNIFORM, "samples", rows["source"].map(drawing.SHORT) + ", " + rate),
         title=[f"$M$ = {M}, $d$ = {d}" for M, d in zip(rows["M"], rows["d"], strict=True)],
@@ -93,18 +94,21 @@ def excess_over_uniform(tables: Tables) -> list[Found]:
         detail = f"{own.shape[1]} learning rates; samples {samples.min():.3g} to {samples.max():.3g}"
         return own.sub(samples, axis="index").min().min(), detail
 
-    rows = students.keep(tables[TABLE])
-    both = students.beside_samples(rows.assign(rate=rows["c"].round(6)))
+    both = students.beside_samples(_kept(tables))
     both.loc[both["side"] == "samples", "rate"] = 0.0
     found = students.mean_runs(both, "pq_rows", ["side", "rate", "m"])
     return measure_each(found, smallest, "needs uniform samples at a width of trained students")
 
 
+def _kept(tables: Tables) -> pd.DataFrame:
+    """Students that were kept, with their ``rate`` c: times m / d it is not the same number at every width."""
+    rows = students.keep(need(tables, TABLE))
+    return rows.assign(rate=rows["c"].round(6))
+
+
 def _of_extremes(tables: Tables) -> list[Curve]:
     """The index at the smallest and the largest rate with two widths, at the widths that both have."""
-    rows = students.trained(students.keep(tables[TABLE]))
-    # The rate times m / d is not the same number at every width.
-    rows = rows.assign(rate=rows["c"].round(6))
+    rows = students.trained(_kept(tables))
     rows = rows[rows.groupby([*SETTING, "rate"])["m"].transform("nunique") > 1]
     rate = rows.groupby(SETTING)["rate"]
     rows = rows[(rows["rate"] == rate.transform("min")) | (rows["rate"] == rate.transform("max"))]

@@ -74,8 +74,7 @@ def _draw_limit(rows: pd.DataFrame, axis: Axes) -> None:
 def of_setting(rows: pd.DataFrame) -> pd.DataFrame:
     """The trained students on whom the claims about the learning rate are made (Figs. 6 and 13)."""
     # Decimal rates need not be the same number after a product and a quotient.
-    rows = trained(rows).assign(lr=lambda rows: rows["lr"].round(6))
-    return rows[(rows["M"] == M) & (rows["d"] == D) & (rows["m"] == WIDTH)]
+    return trained(rows).assign(lr=lambda rows: rows["lr"].round(6)).query("M == @M and d == @D and m == @WIDTH")
 
 
 def barrier_against_learning_rate(tables: Tables, style: Style) -> Figure:

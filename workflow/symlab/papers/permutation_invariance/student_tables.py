@@ -1,6 +1,7 @@
 """Tables of students: a row for each of them, and a row for each pair whose barriers are measured."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import permutations
 from typing import Any
 
@@ -110,8 +111,8 @@ def runs_of_uniform(grid: Samples, study: str) -> pd.DataFrame:
     for size in _with_minima(grid):
         n = 2 * min(grid.uniform_pairs, MOST_LOOKED_AT)
         W = drawn(size, n, (study, grid.role), "runs").dense()
-        columns = {"source": "uniform", "M": size.M, "d": size.d, "m": size.m}
-        tables.append(pd.DataFrame({**columns, "seed": np.arange(len(W)), **_measured(W, size)}))
+        columns = {"source": "uniform", **asdict(size), "seed": np.arange(len(W))}
+        tables.append(pd.DataFrame({**columns, **_measured(W, size)}))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -120,13 +121,11 @@ def barriers_of_trained(students: Result) -> pd.DataFrame:
     point, W = _opened(students)
     M, W_A, W_B = point.M, W[0::2], W[1::2]
     kept = _kept(population_loss(W, M).numpy(), point)
-    types_A, values_A = types_of(W_A, M)
-    types_B, values_B = types_of(W_B, M)
     table = pd.DataFrame({"source": students.settings.source, **_of_point(point), "pair": np.arange(len(W_A))})
     table["pairs"], table["kept"] = 1, kept[0::2] & kept[1::2]
     at = np.array(students.settings.lambdas, dtype=float)
     table["direct"] = barriers(W_A, W_B, M, at)
-    by_type = match_by_type(types_A, values_A, types_B, values_B)
+    by_type = match_by_type(*types_of(W_A, M), *types_of(W_B, M))
     table["permuted"] = barriers(W_A, permuted(W_B, by_type), M, at)
     table["permuted_hungarian"] = barriers(W_A, permuted(W_B, hungarian(W_A, W_B)), M, at)
     return table
@@ -145,9 +144,8 @@ def barriers_between_minima(size: Size, grid: Samples, study: str) -> pd.DataFra
     found = pd.DataFrame({"direct": minima_barriers(A, B, None, at)})
     found["permuted"] = minima_barriers(A, B, match_by_type(A.types, A.values, B.types, B.values), at)
     by_row = found.groupby(np.arange(n) * min(n, MOST_ROWS) // n)
-    columns = {"source": "uniform", "M": size.M, "d": size.d, "m": size.m}
     means = by_row.mean().rename_axis("pair").reset_index()
-    return means.assign(**columns, pairs=by_row.size(), kept=True)
+    return means.assign(source="uniform", **asdict(size), pairs=by_row.size(), kept=True)
 
 
 def column_entries(students: Result) -> pd.DataFrame:
@@ -166,8 +164,7 @@ def column_entries(students: Result) -> pd.DataFrame:
         rank, entries = rank[:0], np.zeros((2, 0))
     return pd.DataFrame(
         {
-            **{name: value for name, value in _of_point(point).items() if name in ("M", "d", "m")},
-            "init_std": point.init_std,
+            **{"M": point.M, "d": point.d, "m": point.m, "init_std": point.init_std},
             "runs": len(entries),
             "rank": rank,
             "mean": entries.mean(axis=0),

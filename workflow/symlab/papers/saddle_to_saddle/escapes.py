@@ -16,8 +16,8 @@ NETWORK = ["dataset", "L", "std", "activation", "rule", "h", "ends", "seed"]
 
 def descents(table: pd.DataFrame, activation: str = "relu", rule: str = "flow") -> pd.DataFrame:
     """The rows of one kind of networks, by the longest steps (shorter ones check them), of the first escape alone."""
-    chosen = table[(table["activation"] == activation) & (table["rule"] == rule)]
-    return chosen[(chosen["h"] == chosen["h"].max()) & (chosen["ends"] == chosen["ends"].min())]
+    chosen = table.query("activation == @activation and rule == @rule")
+    return chosen.query("h == h.max() and ends == ends.min()")
 
 
 def at_drop(table: pd.DataFrame, event: float = ESCAPE) -> pd.DataFrame:
@@ -51,6 +51,5 @@ def by_depth(rows: pd.DataFrame) -> pd.DataFrame:
 
 def largest(layers: pd.DataFrame, value: str, first: int = 1) -> pd.DataFrame:
     """Of each network the layer, from ``first`` on, in which a value is largest."""
-    rows = layers[layers["layer"] >= first]
-    found = rows.groupby(NETWORK, sort=False)[value].agg(lambda of: of.max(skipna=False))
-    return found.reset_index()
+    of_network = layers[layers["layer"] >= first].groupby(NETWORK, sort=False)[value]
+    return of_network.max(skipna=False).reset_index()

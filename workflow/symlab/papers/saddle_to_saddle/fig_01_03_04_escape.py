@@ -24,7 +24,7 @@ STEPS = "gradients"
 def farthest(table: pd.DataFrame, L: int | None = None) -> pd.DataFrame:
     """The rows of the ReLU networks that go farthest, of a depth or of all, from the largest weights, by the flow."""
     chosen = table.query("activation == 'relu' and rule == 'flow'").query("ends == ends.max()")
-    chosen = chosen[chosen["std"] == chosen["std"].max()]
+    chosen = chosen.query("std == std.max()")
     chosen = chosen if L is None else chosen[chosen["L"] == L]
     return chosen[chosen["dataset"] == chosen["dataset"].iloc[0]] if len(chosen) else chosen
 
@@ -45,11 +45,11 @@ def two_escapes(tables: Tables, style: Style) -> Figure:
     first = long.loc[long["drop"] >= min(LEFT, long["drop"].max()), "gradients"].min()
     looks = {"a network": Look(palette(style)[7], marker="")}
     looks |= assign_looks([f"layer {layer}" for layer in range(1, L + 1)], style, ordered=True)
-    axes = labelled("index", "singular value", xticks=[1, 5, 10], ylim=(0, None))
+    axes = partial(labelled, "index", "singular value", xticks=[1, 5, 10], ylim=(0, None))
     grid = [Panel(course, "gradients", "loss", labelled(STEPS, r"loss / $\log k$", title="a"), draw_each)]
     for moment, title in ((first, "b: after the first escape"), (long["gradients"].max(), "c: at the end")):
         rows = long[long["gradients"] == moment]
-        grid.append(Panel(rows, "index", "value", axes | {"title": title}, draw_rows, {"join": True}))
+        grid.append(Panel(rows, "index", "value", axes(title=title), draw_rows, {"join": True}))
     note = f"depth {L}, {counted(course['seed'].nunique(), 'networks')}; b, c: the first of them"
     return draw_grid([grid], looks, width=PAGE, height=2.0, sharex=False, sharey=False, note=note)
 
@@ -68,7 +68,7 @@ def singular_values_over_training(tables: Tables, style: Style, L: int) -> Figur
     for layer, rows in long.groupby("layer"):
         axes = labelled(STEPS, "" if layer % half != 1 else "singular value", title=f"layer {layer}")
         layers.append(Panel(rows, "gradients", "value", axes, draw_each, {"unit": ["place"]}))
-    axes = {"title": r"loss / $\log k$", "xlabel": STEPS}
+    axes = labelled(STEPS, "", title=r"loss / $\log k$")
     of_loss = Panel(loss, "gradients", "loss", axes, draw_rows, {"join": True, "linewidth": 0.8})
     grid = [[*layers[:half], of_loss], layers[half:]]
     return draw_grid(grid, looks, width=PAGE, height=1.5, sharey=False, note=f"one network of depth {L}")
@@ -87,8 +87,8 @@ def predicted_and_gained(tables: Tables, style: Style) -> Figure:
         "relative": "speed over its speed",
         "second_gained": "$s_2/s_1$ of what is gained",
     }
-    axes = {"xlabel": "depth $L$", "ylim": (-0.05, 1.05), "xticks": sorted(rows["L"].unique())}
-    grid = [Panel(rows, "L", value, axes | {"title": title}, draw_rows) for value, title in shown.items()]
+    axes = partial(labelled, "depth $L$", "", ylim=(-0.05, 1.05), xticks=sorted(rows["L"].unique()))
+    grid = [Panel(rows, "L", value, axes(title=title), draw_rows) for value, title in shown.items()]
     return draw_grid([grid], looks, width=PAGE, height=1.8, note="a mark a network that has left the second plateau")
 
 

@@ -39,6 +39,11 @@ def successes(runs: pd.DataFrame) -> pd.DataFrame:
     return found.rename(columns={"sum": "hits", "size": "n"})
 
 
+def intervals(hits: pd.Series, n: pd.Series) -> np.ndarray:
+    """Lower and upper ends of the exact 95 % intervals of shares, a row each; from 0 to 1 of single runs."""
+    return np.transpose([share_of(int(hit), int(of)).interval or (0, 1) for hit, of in zip(hits, n, strict=True)])
+
+
 def circle(tables: Tables, style: Style) -> Figure:
     runs, curves = (on_circle(need(tables, name)) for name in (RUNS, CURVES))
     found = successes(runs)
@@ -47,7 +52,10 @@ def circle(tables: Tables, style: Style) -> Figure:
     angle, sign = 2 * np.pi * np.arange(1, 9) / 8, np.arange(1, 9) % 2
     points = pd.DataFrame({"x": np.sin(angle), "y": np.cos(angle), "label": np.where(sign, "G = -1", "G = +1")})
     shares = found.reset_index().eval("share = hits / n").assign(label=SHARE)
-    needed = lambda axis: axis.axvline(NEEDED, color="0.6", linestyle=":", linewidth=0.8)  # noqa: E731
+
+    def needed(axis: Axes) -> None:
+        axis.axvline(NEEDED, color="0.6", linestyle=":", linewidth=0.8)
+
     plane = labelled("$x_1$", "$x_2$", aspect="equal", xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), title="inputs")
     of_width = labelled("width", "", "x", ylim=(-0.03, 1.03), xticks=found.index, title="successes")
     grid = [
@@ -91,7 +99,7 @@ def _draw_lines(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, labe
 
 
 def _draw_shares(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
-    low, high = np.transpose([share_of(int(row.hits), int(row.n)).interval for row in rows.itertuples()])
+    low, high = intervals(rows["hits"], rows["n"])
     bars = [rows[y] - low, high - rows[y]]
     axis.errorbar(rows[x], rows[y], yerr=bars, color=look.color, marker=look.marker, capsize=2)
 

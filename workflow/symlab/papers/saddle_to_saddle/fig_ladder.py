@@ -120,8 +120,8 @@ def exponents(rows: pd.DataFrame, value: str) -> Cases:
 def half_steps(tables: Tables) -> list[Found]:
     """Residual by steps of half the length over that by whole ones, of the same networks."""
     events = tables[EVENTS]
-    flow = events[(events["rule"] == "flow") & (events["activation"] == "relu")]
-    half = at_drop(flow[(flow["h"] < flow["h"].max()) & (flow["ends"] == flow["ends"].min())])
+    flow = events.query("rule == 'flow' and activation == 'relu'")
+    half = at_drop(flow.query("h < h.max() and ends == ends.min()"))
     by_halves, by_whole = (by_network(rows, "residual", "std") for rows in (half, escaped(events)))
     return by_halves.paired_ratios(by_whole) or ["needs steps of two lengths"]
 

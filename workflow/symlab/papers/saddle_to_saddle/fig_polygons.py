@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from symlab.papers.saddle_to_saddle.fig_02_05_06_circle import successes
+from symlab.papers.saddle_to_saddle.fig_02_05_06_circle import intervals, successes
 from symlab.plotting.style import COLUMN, Axes, Figure, Look, Style, legend, line_entry, palette, panels, set_ticks
 from symlab.study.card import Drawing
 from symlab.study.cases import cases, cases_of
@@ -20,7 +20,6 @@ from symlab.study.claim import (
     at_least,
     at_most,
     below,
-    share_of,
     value_of_all,
 )
 from symlab.study.facets import assign_looks, draw_rows, facets, labelled
@@ -115,8 +114,7 @@ def failures_against_width(tables: Tables, style: Style) -> Figure:
     entries, top = [], 0.0
     for color, (case, counts) in zip(palette(style), by_polygon(need(tables, RUNS)), strict=False):
         missed, n = counts["n"] - counts["hits"], counts["n"]
-        bounds = [share_of(int(k), int(of)).interval or (0, 1) for k, of in zip(missed, n, strict=True)]
-        low, high = -np.log(np.array(bounds)[:, 1]), -np.log(np.maximum([low for low, _ in bounds], 1e-9))
+        high, low = -np.log(np.maximum(intervals(missed, n), 1e-9))
         failed = (missed > 0).to_numpy()
         top = max(top, np.max(low), np.max(high[failed], initial=0))
         share = (missed / n)[failed]

@@ -28,21 +28,21 @@ def _rank_against_decay(tables: Tables, style: Style) -> Figure:
     steps = sorted(rows["step"].unique())
     moments = {f"step {step:,}": color for step, color in zip(steps, ordered_colors(len(steps)), strict=True)}
     smallest = rows.loc[rows["gamma"] > 0, "gamma"].min()
-    axes = {"xlabel": "weight decay γ", "ylabel": "rank of WU", "xticks": [0, 0.01, 0.1, 1]}
+    axes = partial(labelled, "weight decay γ", "rank of WU", xticks=[0, 0.01, 0.1, 1])
 
     def of_labels(labels: str) -> Panel:
         last = rows[(rows["labels"] == labels) & (rows["step"] == rows["step"].max())]
         columns = dict(zip(("convex", "above", "rank"), looks, strict=False))
         means = last.groupby("gamma")[list(columns)].mean().rename(columns=columns)
         shown = means.melt(var_name="label", value_name="rank", ignore_index=False).reset_index()
-        return Panel(shown, "gamma", "rank", {**axes, "title": labels}, _draw, more=scale)
+        return Panel(shown, "gamma", "rank", axes(title=labels), _draw, more=scale)
 
     def scale(axis: Axes) -> None:
         axis.set_xscale("symlog", linthresh=smallest, linscale=0.3)
 
     first = rows[rows["labels"] == LABELS[0]]
     means = first.groupby(["step", "gamma"])[["zero_rank", "above", "above_band"]].mean().reset_index()
-    means["label"] = [f"step {step:,}" for step in means["step"]]
+    means["label"] = means["step"].map("step {:,}".format)
 
     def bands(axis: Axes) -> None:
         scale(axis)
@@ -50,8 +50,8 @@ def _rank_against_decay(tables: Tables, style: Style) -> Figure:
             of = means[means["label"] == name]
             axis.fill_between(of["gamma"], of["above"], of["above_band"], color=color, alpha=0.15, linewidth=0)
 
-    title = {"title": f"{LABELS[0]}, still above 1e-6"}
-    falling = Panel(means, "gamma", "zero_rank", {**axes, **title}, draw_rows, {"join": True}, bands)
+    title = f"{LABELS[0]}, still above 1e-6"
+    falling = Panel(means, "gamma", "zero_rank", axes(title=title), draw_rows, {"join": True}, bands)
     looks |= {name: Look(color, "-", ".") for name, color in moments.items()}
     return draw_grid([[*map(of_labels, LABELS), falling]], looks, height=1.9)
 
@@ -113,8 +113,7 @@ def _gap_against_steps(tables: Tables, style: Style) -> Figure:
     rows = rows.assign(label=names, log=np.log(rows["gap"].clip(lower=1e-14))).query("label != '' and step > 0")
     means = rows.groupby(["problem", "label", "step"], sort=False)["log"].mean().map(np.exp).rename("gap").reset_index()
     looks = {name: Look(palette(style)[place], line, "") for place, line, name in RUNS.values()}
-    axes = {"xlabel": "step", "xscale": "log", "yscale": "log", "ylabel": "objective above the minimum"}
-
+    axes = labelled("step", "objective above the minimum", "xy")
     return facets(
         means, "step", "gap", looks, column="problem", title=lambda name: name.split(" of ")[0], axes=axes,
         draw=draw_rows, options={"join": True}, more=lambda axis, _: axis.axhline(CLOSE, color="0.7", linewidth=0.6),
@@ -171,8 +170,8 @@ def _accuracy_against_share(tables: Tables, style: Style) -> Figure:
     looks = assign_looks([FACTORS, PROXIMAL, PRUNED], style)
     axes = labelled("set to 0 in %", "test accuracy in %")
     n = rows["structure"].nunique()
-    of_grid: dict[str, Any] = {"options": BARS, "most": n if n <= 4 else -(-n // 2), "sharey": False}
-    return facets(rows, "zero", "test", looks, column="structure", axes=axes, **of_grid)
+    most = n if n <= 4 else -(-n // 2)
+    return facets(rows, "zero", "test", looks, column="structure", axes=axes, options=BARS, most=most, sharey=False)
 
 
 def _better_than(tables: Tables, method: str) -> list[Found]:

@@ -12,7 +12,7 @@ from symlab.plotting.style import PAGE, Axes, Figure, Look, Style, palette
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, Values, cases
 from symlab.study.claim import Claim, Found, Measurement, Tables, above, at_least, at_most, exact_value
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.facets import BARS, Panel, draw_grid, labelled
 from symlab.study.tables import last_epoch, need, some, where
 
 TABLE, MATRICES = "homogeneity.csv", "neuron_correlations.parquet"
@@ -77,9 +77,8 @@ def _matrices_and_shares(tables: Tables, style: Style) -> Figure:
     for kind, told in KINDS.items():
         of_kind = rows[rows["kind"] == kind]
         shares = pd.concat([of_kind.assign(share=of_kind[name], label=label) for name, label in SHARES.items()])
-        axes = {"xlabel": "weight decay", "ylabel": "share of pairs"}
-        scale = partial(scale_decay, decays=rows["weight_decay"])
-        last = Panel(shares, "weight_decay", "share", axes, options={"band": False}, more=scale)
+        axes, scale = labelled("weight decay", "share of pairs"), partial(scale_decay, decays=rows["weight_decay"])
+        last = Panel(shares, "weight_decay", "share", axes, options=BARS, more=scale)
         grid.append([matrix_panel(matrices, kind, 0.0, told), matrix_panel(matrices, kind, nearest), last])
     return draw_grid(grid, looks, sharex=False, sharey=False, note="pairs of neurons")
 

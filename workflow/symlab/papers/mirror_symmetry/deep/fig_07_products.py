@@ -14,7 +14,7 @@ from symlab.plotting.style import PAGE, Figure, Look, Style, palette
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Measurement, Tables, above, at_least, at_most, below, between, exact_value
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import chance, last_epoch, need
 
 SIZES, PRUNED, HISTORY = "magnitudes.csv", "pruned.csv", "history.csv"
@@ -109,13 +109,11 @@ def _training_and_vanishing(tables: Tables, style: Style) -> Figure:
     both = pd.concat([history.assign(accuracy=100 * history["val_accuracy"]), train])
     sizes = sizes[np.isclose(sizes["threshold"], VANISHED)]
     low = min(float(history["val_accuracy"].quantile(0.1)) * 100, 90) - 1
-    trained = {"xlabel": "epoch", "ylabel": "accuracy in %", "ylim": (low, 100.5)}
-    small = {"xlabel": "epoch", "ylabel": "share below 1e-6", "ylim": (-0.02, 1)}
-    pruned = {"xlabel": "share set to 0", "ylabel": "test accuracy in %"}
+    pruned = cut[cut["threshold"].isna()]
     grid = [
-        Panel(both, "epoch", "accuracy", trained),
-        Panel(sizes, "epoch", "share", small),
-        Panel(cut[cut["threshold"].isna()], "share", "accuracy", pruned),
+        Panel(both, "epoch", "accuracy", labelled("epoch", "accuracy in %", ylim=(low, 100.5))),
+        Panel(sizes, "epoch", "share", labelled("epoch", "share below 1e-6", ylim=(-0.02, 1))),
+        Panel(pruned, "share", "accuracy", labelled("share set to 0", "test accuracy in %")),
     ]
     return draw_grid([grid], looks, sharex=False, sharey=False, width=PAGE, height=2.0, note=f"decay {decay:g}")
 
@@ -176,7 +174,7 @@ def forget_less_often(tables: Tables) -> list[Found]:
     """p that as many networks of products more forget where norms' gains and biases decay too, at each decay."""
     history = of_kind(tables, HISTORY, PRODUCTS, WEIGHTS).sort_values("epoch")
     of_network = history.groupby([*KEY, *NETWORK])["train_accuracy"]
-    best, last = of_network.agg(lambda of: of.max(skipna=False)), of_network.agg(lambda of: of.iloc[-1])
+    best, last = of_network.max(skipna=False), of_network.agg(lambda of: of.iloc[-1])
     never = best < LEARNED
     forgot = (last < LEARNED).astype(float).where(best.notna() & last.notna())[~never]
     networks = cases(forgot, by=KEY, unit=NETWORK, name=_name)

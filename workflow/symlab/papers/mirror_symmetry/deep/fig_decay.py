@@ -129,9 +129,9 @@ def _against_budget(tables: Tables, style: Style) -> Figure:
 
     shown = (sizes, "share", "|θ| < 1e-6"), (alike, "positive", "correlated pairs"), (alike, "close", "merged pairs")
     budget = partial(labelled, "budget of decay B")
-    grid = [Panel(rows, "budget", of, budget(f"share of {share}"), options=BARS) for rows, of, share in shown]
-    least = lambda axis: axis.axvline(LEAST, color="0.5", linestyle="--", linewidth=0.7)  # noqa: E731
-    return draw_grid([[replace(grid[0], more=least), *grid[1:]]], assign_looks(names, style), sharey=False)
+    first, *others = (Panel(rows, "budget", of, budget(f"share of {share}"), options=BARS) for rows, of, share in shown)
+    first = replace(first, more=lambda axis: axis.axvline(LEAST, color="0.5", linestyle="--", linewidth=0.7))
+    return draw_grid([[first, *others]], assign_looks(names, style), sharey=False)
 
 
 def beyond_decay(tables: Tables) -> list[Found]:

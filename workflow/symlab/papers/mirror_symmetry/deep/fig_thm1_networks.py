@@ -9,7 +9,7 @@ import pandas as pd
 from symlab.plotting.style import Axes, Figure, Look, Style, palette
 from symlab.study.card import Drawing
 from symlab.study.claim import Case, Claim, Found, Tables, above, at_most, exact_value
-from symlab.study.facets import Panel, draw_grid, draw_rows
+from symlab.study.facets import Panel, draw_grid, draw_rows, labelled
 from symlab.study.tables import need
 from symlab.words import counted
 
@@ -41,8 +41,8 @@ def _on_and_off_mirrors(tables: Tables, style: Style) -> Figure:
         axis.plot(ends, ends, color="0.6", linestyle=":", marker="")
         axis.locator_params(nbins=4)
 
-    share = {"yscale": "log", "ylabel": "share off the mirror"}
-    square = {"xlabel": "predicted ln growth", "ylabel": "measured", "box_aspect": 1}
+    share = labelled("", "share off the mirror", "y")
+    square = labelled("predicted ln growth", "measured", box_aspect=1)
     grid = [
         Panel(pd.concat(shown), "x", "share", share, draw_rows, {"markersize": 2.5}, name_columns),
         Panel(growth, "off", "on", square, draw_rows, more=diagonal),

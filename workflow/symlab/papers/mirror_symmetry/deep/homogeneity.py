@@ -49,7 +49,7 @@ def measure_homogeneity(models: Models, data: Dataset, settings: Homogeneity, jo
     rows, matrices, pairs = [], [], []
     for position, replica in enumerate(models.replicas):
         which = {"mask_seed": replica.mask_seed, "seed": replica.seed, **trained}
-        for epoch in sorted({models.epochs[-1], *([0] if 0 in models.epochs else [])}):
+        for epoch in sorted({0, models.epochs[-1]} & {*models.epochs}):
             state = move(models.state(epoch, position), job.device)
             distance = relative_distances(neuron_weights(module, state))
             for kind, values in activations(module, state, x).items():

@@ -1,7 +1,6 @@
 """Figure 3 left: products for coefficients become sparse at high rates, by a law without a fit, and under Adam."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from symlab.plotting.style import PAGE, Axes, Figure, Look, Style, line_entry, p
 from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, between
-from symlab.study.facets import BARS, Panel, assign_looks, draw_grid, draw_rows, facets
+from symlab.study.facets import BARS, Panel, assign_looks, draw_grid, draw_rows, facets, labelled
 from symlab.study.tables import need, some
 
 ALONE, ADAM, SGD = "mirror_sparsity_alone.csv", "mirror_adam.csv", "SGD"
@@ -38,10 +37,9 @@ def _sparsity_against_rate(tables: Tables, style: Style) -> Figure:
     shown = pd.concat([of.assign(share=each, label=n) for (of, each), n in zip(parts, looks, strict=True)])
 
     def rates(axis: Axes, of: pd.DataFrame) -> None:
-        one = of.iloc[0]
-        law = int(one["d"]), one["sigma"], 1
-        marks = {"mirrors attract": critical_rate(*law), "half gone": half_rate(*law, one["step"])}
-        for name, rate in {**marks, "plain diverges": 1 / (one["d"] + 2)}.items():
+        d, sigma, step = of[["d", "sigma", "step"]].iloc[0]
+        marks = {"mirrors attract": critical_rate(d, sigma, 1), "half gone": half_rate(d, sigma, 1, step)}
+        for name, rate in {**marks, "plain diverges": 1 / (d + 2)}.items():
             color = red if name == "plain diverges" else "0.5"
             axis.axvline(rate, color=color, linestyle="--", linewidth=0.7, zorder=0)
             # Where noise is weak it lies on the rate from which mirrors attract.
@@ -50,7 +48,7 @@ def _sparsity_against_rate(tables: Tables, style: Style) -> Figure:
 
     return facets(
         shown.sort_values("sigma", ascending=False), "lr", "share", looks, column="sigma", title="σ = {:g}".format,
-        axes={"xlabel": "rate λ", "ylabel": "share of |θ| < 1e-6", "ylim": (-0.04, 1.06)}, options=BARS, more=rates,
+        axes=labelled("rate λ", "share of |θ| < 1e-6", ylim=(-0.04, 1.06)), options=BARS, more=rates,
         sharex=False, width=PAGE if shown["sigma"].nunique() > 1 else PAGE / 2, height=2.1,
     )  # fmt: skip
 
@@ -58,7 +56,7 @@ def _sparsity_against_rate(tables: Tables, style: Style) -> Figure:
 def _half_over_law(tables: Tables) -> list[Found]:
     middle = halves(at_end(runs_of(tables, plain=True)).query("not diverged")).sort_values("sigma")
     middle = middle[middle.groupby("sigma")["half"].transform(lambda half: half.notna().all())]
-    middle["law"] = [half_rate(int(row.d), row.sigma, row.batch, row.step) for row in middle.itertuples()]
+    middle["law"] = half_rate(middle["d"], middle["sigma"], middle["batch"], middle["step"])
     measured, law = (cases(middle, name, ["sigma"], "seed", "σ = {sigma:g}") for name in ("half", "law"))
     return (measured / law).means() or ["half is not passed in every seed"]
 
@@ -112,14 +110,15 @@ def _sparsity_against_error(tables: Tables, style: Style) -> Figure:
     def in_order_of_rates(axis: Axes, of: pd.DataFrame, x: str, y: str, look: object, label: str) -> None:
         draw_rows(axis, of.sort_values("lr"), x, y, looks[label], label, linestyle="-", linewidth=0.7)
 
-    error = {"xscale": "log", "xlabel": "error of the coefficients |θ - 1/d|²", "ylabel": "share below 1e-6"}
-    zeros: dict[str, Any] = {"color": "0.3", "linestyle": "--"}
-    of_zeros = lambda axis: axis.axvline(1 / rows["d"].iloc[0], linewidth=0.8, **zeros)  # noqa: E731
+    def all_zeros(axis: Axes) -> None:
+        axis.axvline(1 / rows["d"].iloc[0], linewidth=0.8, color="0.3", linestyle="--")
+
+    error = labelled("error of the coefficients |θ - 1/d|²", "share below 1e-6", "x")
     grid = [
-        Panel(means, "excess", SHOWN, error, in_order_of_rates, more=of_zeros),
-        Panel(means, "lr", SHOWN, {"xscale": "log", "xlabel": "rate λ"}, in_order_of_rates),
+        Panel(means, "excess", SHOWN, error, in_order_of_rates, more=all_zeros),
+        Panel(means, "lr", SHOWN, labelled("rate λ", "", "x"), in_order_of_rates),
     ]
-    return draw_grid([grid], looks, sharex=False, entries=[line_entry("all 0", **zeros)])
+    return draw_grid([grid], looks, sharex=False, entries=[line_entry("all 0", color="0.3", linestyle="--")])
 
 
 FIGURES = {

@@ -14,7 +14,7 @@ from symlab.plotting.style import Axes, Figure, Look, Style, line_entry, ordered
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Case, Claim, Found, Tables, at_least, at_most, mean_of
-from symlab.study.facets import BARS, Panel, draw_grid
+from symlab.study.facets import BARS, Panel, draw_grid, labelled
 from symlab.study.tables import need
 
 RANKS, EXPONENTS = "mirror_rank.csv", "mirror_rank_exponents.csv"
@@ -48,7 +48,7 @@ def _ranks_against_rate(tables: Tables, style: Style) -> Figure:
     looks = {f"μ = {mu:g}": Look(color, "", "o") for mu, color in colors.items()}
 
     def panel(d: int, model: str, matrix: str) -> Panel:
-        of = rows[(rows["d"] == d) & (rows["model"] == model) & (rows["matrix"] == matrix)]
+        of = rows.query("d == @d and model == @model and matrix == @matrix")
 
         def law(axis: Axes) -> None:
             if matrix == "map" and model != SKIP:
@@ -57,8 +57,8 @@ def _ranks_against_rate(tables: Tables, style: Style) -> Figure:
                     axis.plot(line.index, line, color=colors[mu], marker="", linestyle="--", linewidth=0.9)
 
         rates = sorted(rows.loc[rows["d"] == d, "lr"].unique())
-        axes = {"xscale": "log", "ylim": (0, 1.06 * d), "xlabel": "rate λ", "ylabel": f"rank, d = {d}"}
-        axes |= {"title": TITLES[model, matrix], "xticks": rates, "xlim": (rates[0] / 1.2, rates[-1] * 1.2)}
+        limits = {"ylim": (0, 1.06 * d), "xlim": (rates[0] / 1.2, rates[-1] * 1.2)}
+        axes = labelled("rate λ", f"rank, d = {d}", "x", title=TITLES[model, matrix], xticks=rates, **limits)
         return Panel(of, "shown", SHOWN, axes, options=BARS, more=law)
 
     grid = [[panel(d, *of) for of in TITLES] for d in sorted(rows["d"].unique(), reverse=True)]
@@ -68,7 +68,7 @@ def _ranks_against_rate(tables: Tables, style: Style) -> Figure:
 
 def ranks_of(rows: pd.DataFrame, model: str, value: str = SHOWN) -> Cases:
     """Values of what a model multiplies the input with, a case a size, rate and mu > 0, a unit a seed."""
-    of, by = rows[(rows["model"] == model) & (rows["matrix"] == "map") & (rows["mu"] > 0)], ["d", "lr", "mu"]
+    of, by = rows.query("model == @model and matrix == 'map' and mu > 0"), ["d", "lr", "mu"]
     return cases(of.sort_values(by), value, by, "seed", "d = {d}, rate {lr:g}, μ = {mu:g}")
 
 

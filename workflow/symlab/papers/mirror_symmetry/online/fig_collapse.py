@@ -15,8 +15,9 @@ from symlab.plotting.style import Axes, Figure, Look, Style, line_entry, ordered
 from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Case, Claim, Found, Tables, at_least, at_most, between, exact_value
-from symlab.study.facets import BARS, Panel, draw_grid, draw_rows
+from symlab.study.facets import BARS, Panel, draw_grid, draw_rows, labelled, wrap
 from symlab.study.tables import need, some
+from symlab.words import counted
 
 RELAXED = 4.0
 """Relaxation times after which a run has all but forgotten its start: 2 % are left."""
@@ -27,10 +28,9 @@ POWERS = 3, 6, 9
 def below_critical(tables: Tables) -> pd.DataFrame:
     """Last rows of the longest grid below the critical rate: ``relative`` rates, and steps in relaxation ``times``."""
     rows = at_end(runs_of(tables, plain=False))
-    law = [(row.lr, int(row.d), row.sigma, row.batch) for row in rows.itertuples()]
-    rows = rows.assign(relative=[lr / critical_rate(*at) for lr, *at in law])
-    rows = rows.assign(times=rows["step"] / [relaxation_steps(*at) for at in law])
-    rows = rows[rows["relative"] < 0.999]
+    law = rows["d"], rows["sigma"], rows["batch"]
+    relative, times = rows["lr"] / critical_rate(*law), rows["step"] / relaxation_steps(rows["lr"], *law)
+    rows = rows.assign(relative=relative, times=times)[relative < 0.999]
     return rows[rows["grid"] == rows.groupby("grid")["times"].median().idxmax()] if len(rows) else rows
 
 
@@ -41,8 +41,10 @@ def _collapse_over_parameters(tables: Tables, style: Style) -> Figure:
     looks["by single products"] = Look(palette(style)[1], "", "o")
     means = rows.groupby(["grid", "sigma", "lr"])[[SHOWN, "alone_6"]].mean().assign(label="by single products")
 
-    diagonal = lambda axis: axis.plot([0, 1], [0, 1], color="0.3", marker="", linewidth=0.8)  # noqa: E731
-    axes = {"xlabel": "predicted share", "ylabel": "measured share", "box_aspect": 1}
+    def diagonal(axis: Axes) -> None:
+        axis.plot([0, 1], [0, 1], color="0.3", marker="", linewidth=0.8)
+
+    axes = labelled("predicted share", "measured share", box_aspect=1)
     against = Panel(means, "alone_6", SHOWN, axes, draw_rows, {"markersize": 2}, diagonal)
     return draw_grid([[_plane(rows), _limit(below_critical(tables)), against]], looks, sharex=False, sharey=False)
 
@@ -57,12 +59,11 @@ def _plane(rows: pd.DataFrame) -> Panel:
 
     def draw(axis: Axes) -> None:
         points = axis.scatter(mean["lr"], mean["sigma"], c=mean[SHOWN], cmap="viridis", vmin=0, vmax=1, s=16)
-        axis.plot([half_rate(d, s, 1, of["step"].iloc[0]) for s in sigmas], sigmas, color="0.3", marker="")
-        axis.plot([critical_rate(d, s, 1) for s in sigmas], sigmas, color="0.3", linestyle="--", marker="")
+        axis.plot(half_rate(d, sigmas, 1, of["step"].iloc[0]), sigmas, color="0.3", marker="")
+        axis.plot(critical_rate(d, sigmas, 1), sigmas, color="0.3", linestyle="--", marker="")
         axis.figure.colorbar(points, ax=axis, label="share below 1e-6", pad=0.02)
 
-    axes = {"xscale": "log", "yscale": "log", "xlabel": "rate λ", "ylabel": "noise σ", "title": f"d = {d}"}
-    return Panel(mean.head(0), "lr", "sigma", axes, more=draw)
+    return Panel(mean.head(0), "lr", "sigma", labelled("rate λ", "noise σ", "xy", title=f"d = {d}"), more=draw)
 
 
 def _limit(rows: pd.DataFrame) -> Panel:
@@ -72,15 +73,14 @@ def _limit(rows: pd.DataFrame) -> Panel:
     def law(axis: Axes) -> None:
         if rows.empty:
             return
-        one = rows.iloc[0]
-        at_law = int(one["d"]), one["sigma"], one["batch"]
+        d, sigma, batch = rows[["d", "sigma", "batch"]].iloc[0]
         relative = np.linspace(min(0.4, rows["relative"].min()), 0.999, 60)
-        rates = relative * critical_rate(*at_law)
+        rates = relative * critical_rate(d, sigma, batch)
         for k, color in zip(POWERS, ordered_colors(len(POWERS)), strict=True):
-            axis.plot(relative, [stationary_share(lr, *at_law, 10.0**-k) for lr in rates], color=color, marker="")
+            axis.plot(relative, stationary_share(rates, d, sigma, batch, 10.0**-k), color=color, marker="")
 
     title = "" if rows.empty else f"d = {rows['d'].iloc[0]}, σ = {rows['sigma'].iloc[0]:g}"
-    axes = {"xlabel": "rate / critical rate", "ylabel": "share, stationary law", "ylim": (-0.03, 1.03), "title": title}
+    axes = labelled("rate / critical rate", "share, stationary law", ylim=(-0.03, 1.03), title=title)
     return Panel(shown, "relative", "share", axes, options=BARS, more=law)
 
 
@@ -90,7 +90,7 @@ def _shares_off_stationary(tables: Tables) -> list[Found]:
     rows = some(rows[rows["times"] >= RELAXED], lacking).sort_values("lr")
     shown = []
     for k in POWERS:
-        law = [stationary_share(row.lr, int(row.d), row.sigma, row.batch, 10.0**-k) for row in rows.itertuples()]
+        law = stationary_share(rows["lr"], rows["d"], rows["sigma"], rows["batch"], 10.0**-k)
         shown.append(rows.assign(power=k, share=rows[f"below_{k}"], law=law, rate=rows["relative"].round(6)))
     measured, predicted = (
         cases(pd.concat(shown), column, ["power", "rate"], "seed", "below 1e-{power}, {rate:g} of the critical rate")
@@ -124,17 +124,15 @@ def _sparsity_over_batches(tables: Tables, style: Style) -> Figure:
     def laws(axis: Axes) -> None:
         single = middle.groupby("batch")["alone"].mean()
         axis.plot(single.index, single, color="0.3", marker="", linewidth=0.8)
-        critical = [critical_rate(int(one["d"]), one["sigma"], size) for size in sizes]
+        critical = critical_rate(one["d"], one["sigma"], sizes)
         axis.plot(sizes, critical, color="0.3", marker="", linestyle="--", linewidth=0.8)
 
-    shares = {"xscale": "log", "xlabel": "rate λ", "ylabel": "share below 1e-6"}
-    axes = {"xscale": "log", "yscale": "log", "xlabel": "samples of each step", "ylabel": "rate at half"}
+    note = "samples of each step"
     grid = [
-        Panel(runs, "lr", SHOWN, shares, options=BARS, more=lines),
-        Panel(middle, "batch", "half", axes, options=BARS, more=laws),
+        Panel(runs, "lr", SHOWN, labelled("rate λ", "share below 1e-6", "x"), options=BARS, more=lines),
+        Panel(middle, "batch", "half", labelled(note, "rate at half", "xy"), options=BARS, more=laws),
     ]
     entries = [line_entry("single products", color="0.3"), line_entry("critical rate", color="0.3", linestyle="--")]
-    note = "samples of each step"
     return draw_grid([grid], looks, sharex=False, sharey=False, height=2.2, entries=entries, note=note)
 
 
@@ -191,12 +189,11 @@ def _collapse_between_edges(tables: Tables, style: Style) -> Figure:
                 where = of[name] < 0
                 axis.fill_between(of["lr"], *height, where=where, color=color, alpha=0.3, step="mid", linewidth=0)
 
-        title = f"{size:g} sample{'s' if size > 1 else ''} a step"
-        axes = {"xscale": "log", "ylim": (-0.03, 1.03), "title": title, "xlabel": "rate λ", "ylabel": "share collapsed"}
+        title = f"{counted(size, 'samples')} a step"
+        axes = labelled("rate λ", "share collapsed", "x", ylim=(-0.03, 1.03), title=title)
         return Panel(of, "lr", "share", axes, draw_rows, {"join": True, "markersize": 2.5}, windows)
 
-    every = [panel(size) for size in sorted(rows["batch"].unique())]
-    grid = [every[first : first + 3] for first in range(0, len(every), 3)]
+    grid = wrap([panel(size) for size in sorted(rows["batch"].unique())])
     entries = [
         line_entry("Λ < 0", color=exact, linewidth=5, alpha=0.4),
         line_entry("to second order (Eq. 5)", color=second, linewidth=5, alpha=0.4),

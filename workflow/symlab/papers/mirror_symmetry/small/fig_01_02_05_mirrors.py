@@ -10,7 +10,7 @@ from symlab.plotting.style import COLUMN, PAGE, Axes, Figure, Look, Style, palet
 from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, above, at_most, between, exact_value
-from symlab.study.facets import Panel, draw_grid, draw_rows
+from symlab.study.facets import Panel, draw_grid, draw_rows, labelled
 from symlab.study.tables import need
 
 LINES, OPTIMIZERS = "mirror_lines.csv", "mirror_optimizers.csv"
@@ -38,10 +38,10 @@ def _descents_on_mirrors(tables: Tables, style: Style) -> Figure:
     looks |= {name: Look(color, "-", "") for name, color in zip(turned["label"].unique(), others, strict=False)}
     left = rows[(rows["mirror"] == "u = -w") & (rows["radius"] > 0)]
     left = left[left["radius"] == left["radius"].min()].assign(off=left["off"].abs().clip(lower=FLOOR))
-    axes = {"yscale": "log", "xlabel": "step", "ylabel": "distance from the mirror"}
+    axes = partial(labelled, "step", "distance from the mirror", "y")
     turned = turned.assign(off=turned["off"].clip(lower=FLOOR))
-    below = (left, {"title": "u = -w of the left loss", "xlim": (0, 400)}), (turned, {"title": TITLE})
-    grid.append([Panel(of, "step", "off", {**axes, **more}, draw_rows, {"join": True}) for of, more in below])
+    below = (left, axes(title="u = -w of the left loss", xlim=(0, 400))), (turned, axes(title=TITLE))
+    grid.append([Panel(of, "step", "off", each, draw_rows, {"join": True}) for of, each in below])
     return draw_grid(grid, looks, sharex=False, sharey=False, width=0.8 * PAGE, height=2.5)
 
 

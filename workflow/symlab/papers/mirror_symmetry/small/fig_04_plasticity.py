@@ -60,13 +60,12 @@ def _dead_against_task(tables: Tables, style: Style) -> Figure:
     looks = {name: replace(look, marker="") for name, look in assign_looks(list(NAMES.values()), style).items()}
     left, right = (rows.assign(label=rows["variant"].map(NAMES)) for rows in (dead, ended))
     last = left[left["task"] == left["task"].max()].groupby("label", sort=False)["share"].mean()
-    tasks = {"xlabel": "task", "xticks": sorted(dead["task"].unique())}
+    axes = partial(labelled, "task", xticks=sorted(dead["task"].unique()))
     end, top = dead["task"].max(), float(left["share"].max())
-    shares = {**tasks, "ylabel": "dead share on arrival", "ylim": (-0.05 * top, 1.1 * top), "xlim": (1, end * 1.75)}
-    reached = {**tasks, "ylabel": "loss reached on the task", "yscale": "log"}
+    shares = axes("dead share on arrival", ylim=(-0.05 * top, 1.1 * top), xlim=(1, end * 1.75))
     names = partial(name_ends, ends=last, x=end, room=0.07 * top, looks=looks)
     first = Panel(left, "task", "share", shares, more=names)
-    second = Panel(right, "task", "loss", reached, options=BARS)
+    second = Panel(right, "task", "loss", axes("loss reached on the task", "y"), options=BARS)
     return draw_grid([[first, second]], looks, sharex=False, sharey=False, height=2.6)
 
 
@@ -100,7 +99,7 @@ def containment(tables: Tables) -> list[Found]:
     """Which share of the dead parameters is dead a task later, over all tasks, a seed at a time."""
     names = {SGD: "SGD at {lr:g}", HADAMARD: "Adam"}
     runs = tables[DEAD][tables[DEAD]["variant"].isin(names)].groupby(["variant", "lr", "seed"])
-    total = runs[["kept", "before"]].agg(lambda of: of.sum(skipna=False)).query("before != 0").reset_index()
+    total = runs[["kept", "before"]].sum(skipna=False).query("before != 0").reset_index()
     by, name = ["variant", "lr"], lambda key: names[key["variant"]].format(**key)
     return cases(total, "kept / before", by, name=name).means() or ["none is dead before the last task"]
 

@@ -11,35 +11,30 @@ from symlab.plotting.style import Axes, Figure, Look, Style, line_entry
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, at_most, below
-from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
 from symlab.study.statistics import rank_correlation
 from symlab.study.tables import need, some
 
 TABLE = "mirror_attention.csv"
 LINES: dict[str, str] = {ADAM: "-", DESCENT: ":"}
-SYMBOLS = {"query": "W_Q", "key": "W_K"}
 
 
-def _ranks_over_steps(layers: int) -> Callable[[Tables, Style], Figure]:
-    def draw(tables: Tables, style: Style) -> Figure:
-        rows = _of(tables, layers)
-        names = [f"decay {decay:g}" for decay in sorted(rows["decay"].unique())]
-        looks = assign_looks(names, style, ordered=True, marked=False)
-        # Both optimizers are measured equally often, at their own numbers of steps.
-        share = rows["step"] / rows.groupby("optimizer")["step"].transform("max")
-        rows = rows.assign(share=share, label=[f"decay {decay:g}" for decay in rows["decay"]])
+def _ranks_over_steps(tables: Tables, style: Style, layers: int) -> Figure:
+    rows = _of(tables, layers)
+    names = [f"decay {decay:g}" for decay in sorted(rows["decay"].unique())]
+    looks = assign_looks(names, style, ordered=True, marked=False)
+    # Both optimizers are measured equally often, at their own numbers of steps.
+    share = rows["step"] / rows.groupby("optimizer")["step"].transform("max")
+    rows = rows.assign(share=share, label=rows["decay"].map("decay {:g}".format))
 
-        def panel(layer: int, matrix: str) -> Panel:
-            above = f"^{layer}" if layers > 1 else ""
-            title = f"${SYMBOLS[matrix][0]}{above}{SYMBOLS[matrix][1:]}$"
-            axes = {"title": title, "xlabel": "share of the steps", "ylabel": "rank", "ylim": (0, None)}
-            return Panel(rows[rows["layer"] == layer], "share", f"rank_{matrix}", axes, _draw_by_optimizer)
+    def panel(layer: int, matrix: str) -> Panel:
+        above = f"^{layer}" if layers > 1 else ""
+        axes = labelled("share of the steps", "rank", title=f"$W{above}_{matrix[0].upper()}$", ylim=(0, None))
+        return Panel(rows[rows["layer"] == layer], "share", f"rank_{matrix}", axes, _draw_by_optimizer)
 
-        grid = [panel(layer, matrix) for layer in range(1, layers + 1) for matrix in SYMBOLS]
-        drawn = [line_entry(name, linestyle=line) for name, line in LINES.items() if name in set(rows["optimizer"])]
-        return draw_grid([grid], looks, entries=drawn)
-
-    return draw
+    grid = [panel(layer, matrix) for layer in range(1, layers + 1) for matrix in ("query", "key")]
+    drawn = [line_entry(name, linestyle=line) for name, line in LINES.items() if name in set(rows["optimizer"])]
+    return draw_grid([grid], looks, entries=drawn)
 
 
 def _draw_by_optimizer(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
@@ -108,7 +103,7 @@ FIGURES = {
         "Rank of the query and key weights (singular values above a hundredth of the largest) over each optimizer's "
         "share of its full-batch steps on regressions in context, a line for each weight decay; solid, Adam with "
         "coupled L2, dotted, gradient descent with L2. Means over seeds.",
-        _ranks_over_steps(layers),
+        partial(_ranks_over_steps, layers=layers),
         seen="Query and key have ranks {together} apart while these fall.",
         differs="Gradient descent is not in the paper; the theory is exact for it and not for Adam.",
     )
