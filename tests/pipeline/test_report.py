@@ -172,6 +172,7 @@ def test_the_commit_is_that_of_the_folder_alone(tmp_path):
 
     assert provenance.commit(tmp_path).startswith("Not known")
     git("init", "--quiet")
+    assert provenance.commit(tmp_path).startswith("Not known")
     git("commit", "--quiet", "--allow-empty", "--message", "a")
     head = git("rev-parse", "HEAD")
     assert provenance.commit(tmp_path) == f"{head}; no file differs from it."

@@ -153,7 +153,8 @@ def test_saved_data_come_back(tmp_path, data, extra):
     np.testing.assert_array_equal(copy.extras[extra], dataset.extras[extra])
     for name in ("task", "n_classes", "mean", "std", "image", "provenance"):
         assert getattr(copy, name) == getattr(dataset, name)
-    assert read_header(path, "dataset")["sizes"] == {"train": 6, "val": 0, "test": 2}
+    header = read_header(path, "dataset")
+    assert header["sizes"] == {"train": 6, "val": 0, "test": 2} and header["n_inputs"] == data.x_train.shape[1]
 
 
 def test_content_digest_follows_the_arrays(tmp_path):

@@ -112,6 +112,7 @@ def test_what_is_picked_by_positions_may_be_renumbered(function, n_enters, expec
         (lambda m, h: torch.topk(h, 2)[1] + 0 * h[:, :2], 2, {}),
         (lambda m, h: h.argmax(1, keepdim=True).clamp(max=3) * h, 6, {}),
         (lambda m, h: torch.topk(h, 3)[1].sort(1)[0] * 1.0, 3, {}),
+        (lambda m, h: torch.topk(h, 2)[1].sum(1, keepdim=True) * h, 6, {}),
         (lambda m, h: F.one_hot(h.argmax(1), 7).to(h) @ torch.ones(7, 3, dtype=h.dtype), 3, {}),
         (lambda m, h: torch.histc(h.argmax(1).to(h), bins=6, min=0, max=5).cumsum(0) * h, 6, {}),
         (lambda m, h: m.matrix[h.argmax(1), torch.topk(h, 1)[1][:, 0] % 2] * h.sum(1), 3, {}),

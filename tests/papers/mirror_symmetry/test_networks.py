@@ -290,37 +290,38 @@ def test_bytes_are_those_of_a_linear_chain_by_hand(experiment):
 
 def test_rotations_within_a_head_are_mirrors_of_a_vision_transformer():
     """The same function on both sides, for each of the two pairs of maps, and both of its maps are turned."""
-    network = build(ViT(name="vit", patch=2, dim=8, depth=1, heads=2, channels=1), 16, 3).double().eval()
+    network = build(ViT(name="vit", patch=2, dim=8, depth=2, heads=2, channels=1), 16, 3).double().eval()
     x = torch.randn(4, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(parameter.numel()))
     state = {name: parameter.detach() for name, parameter in network.named_parameters()}
-    rotations = rotations_within(network, x, trace(network, x[:2]))
+    traced = trace(network, x[:2])
+    rotations = rotations_within(network, x, traced)
     found = list(_mirrors(SimpleNamespace(free=[]), rotations, [], Mirrors(), np.random.default_rng(0)))
     assert [place["group"] for _, place in found] == [
-        "blocks.0.attention: query, key",
-        "blocks.0.attention: value, output",
+        f"blocks.{block}.attention: {maps}" for block in (0, 1) for maps in ("query, key", "value, output")
     ]
     # The reflections by hand: I - 2 n n^T on rows 4 h to 4 h + 4 of three maps, and columns of the fourth.
-    rng = np.random.default_rng(0)
-    head, n = int(rng.integers(2)), torch.from_numpy(rng.normal(size=4))
-    assert [place["a"] for _, place in found] == [head, head]
-    R = torch.eye(8, dtype=torch.float64)
-    rows = slice(4 * head, 4 * head + 4)
-    R[rows, rows] -= 2 * torch.outer(n, n) / n.square().sum()
-    by_hand = [{}, {}]
-    for part, of_pair in zip(("query", "key", "value"), (0, 0, 1), strict=True):
-        for kind in ("weight", "bias"):
-            name = f"blocks.0.attention.{part}.{kind}"
-            by_hand[of_pair][name] = R @ state[name]
-    by_hand[1]["blocks.0.attention.output.weight"] = state["blocks.0.attention.output.weight"] @ R
+    rng, by_hand = np.random.default_rng(0), []
+    for block in (0, 1):
+        head, n = int(rng.integers(2)), torch.from_numpy(rng.normal(size=4))
+        assert [place["a"] for _, place in found[2 * block : 2 * block + 2]] == [head, head]
+        R = torch.eye(8, dtype=torch.float64)
+        rows = slice(4 * head, 4 * head + 4)
+        R[rows, rows] -= 2 * torch.outer(n, n) / n.square().sum()
+        by_hand += [{}, {}]
+        for part, of_pair in zip(("query", "key", "value"), (-2, -2, -1), strict=True):
+            for kind in ("weight", "bias"):
+                name = f"blocks.{block}.attention.{part}.{kind}"
+                by_hand[of_pair][name] = R @ state[name]
+        output = f"blocks.{block}.attention.output.weight"
+        by_hand[-1][output] = state[output] @ R
     for (mirror, _), expected in zip(found, by_hand, strict=True):
         torch.testing.assert_close(mirror.reflect(state), state | expected)
     # A rescaling that takes both signs: of a norm's gain and bias with what reads them, or of a head's maps.
-    flips = signs_of(network, trace(network, x[:2]), x[:2], network.state_dict())
-    spec = trace(network, x[:2]).spec
-    free = SimpleNamespace(free=[], groups=spec.groups, axes=spec.axes)
-    rescalings = list(_mirrors(free, [], flips, Mirrors(groups=20), np.random.default_rng(0)))
+    flips = signs_of(network, traced, x[:2], network.state_dict())
+    free = SimpleNamespace(free=[], groups=traced.spec.groups, axes=traced.spec.axes)
+    rescalings = list(_mirrors(free, [], flips, Mirrors(groups=40), np.random.default_rng(0)))
     assert len(rescalings) == len(flips) > 2
     for mirror, place in rescalings:
         assert place["mirror"] == "rescaling"

@@ -102,8 +102,14 @@ def test_measures_are_those_of_formulas_and_numpy():
     assert layers[0]["B"] == pytest.approx(float(ratios["B"][0])) and layers[2]["D"] == pytest.approx(
         float(ratios["D"][1])
     )
-    apart = W[1].T @ W[1] - W[0] @ W[0].T
+    direction = np.linalg.svd(W[1].numpy())[2][0]
+    shares = [(direction[direction * sign > 0] ** 2).sum() for sign in (1, -1)]
+    assert layers[2]["one_sign"] == pytest.approx(max(shares)) and min(shares) > 0.01
+    apart, before = (each[1].T @ each[1] - each[0] @ each[0].T for each in (W, start))
     assert layers[1]["strong"] == pytest.approx(float(apart.norm() / (W[0] @ W[0].T).norm()))
+    square = float(sum(W_l.square().sum() for W_l in W))
+    assert layers[1]["drift"] == pytest.approx(float((apart - before).diagonal().norm()) / (square / 3))
+    assert whole["norm"] == pytest.approx(square**0.5)
     assert whole["cosine"] == pytest.approx(abs(np.linalg.svd(W[0].numpy())[2][0][0]), abs=1e-4)
     lost = sum(each.get(f"lost_{term}", 0) for each in layers for term in ("norms", "rank", "cut", "alignment"))
     largest = float(problem.X.norm() * problem.G.norm())
