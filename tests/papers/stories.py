@@ -95,7 +95,9 @@ def judged_where_spoiled(slug, claim_id):
 def spoiled(paper, claim):
     """The tables that a claim reads with one changed, and that one's name."""
     name, place = paper.number(claim.id), room(paper)
-    assert name in place.SPOILED, f"{claim.id} has nothing to fail on: add {name!r} to SPOILED in {place.__file__}."
+    assert name in place.SPOILED, (
+        f"{claim.id} has nothing to fail on: add {name!r} to SPOILED, which {place.__file__} holds or imports."
+    )
     change = place.SPOILED[name]
     table, change = change if isinstance(change, tuple) else (claim.tables[0], change)
     tables = {each: story_of(paper.slug, name)[each] for each in claim.tables}

@@ -39,15 +39,19 @@ def barriers(curves: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
                 raise UserError(f"the curve of {which} has no point at lambda {needed}: add it to the lambdas.")
         if len(np.unique(lambdas)) < len(lambdas):
             raise UserError(f"the curve of {which} has a lambda more than once: is a column missing in by = {by}?")
-        gaps = above_line(lambdas, curve["loss"].to_numpy())
-        drops_pp = -100.0 * above_line(lambdas, curve["accuracy"].to_numpy())
+        losses, errors = curve["loss"].to_numpy(), -curve["accuracy"].to_numpy()
         middle = int(np.flatnonzero(lambdas == 0.5)[0])
         rows.append(
             dict(zip(by, key, strict=True))
-            | {"barrier_max": gaps.max(), "barrier_mid": gaps[middle]}
-            | {"drop_max_pp": drops_pp.max(), "drop_mid_pp": drops_pp[middle]}
+            | {"barrier_max": largest(lambdas, losses), "barrier_mid": above_line(lambdas, losses)[middle]}
+            | {"drop_max_pp": 100 * largest(lambdas, errors), "drop_mid_pp": 100 * above_line(lambdas, errors)[middle]}
         )
     return pd.DataFrame(rows, columns=[*by, "barrier_max", "barrier_mid", "drop_max_pp", "drop_mid_pp"])
+
+
+def largest(lambdas: Float[np.ndarray, " l"], values: Float[np.ndarray, "*curves l"]) -> Float[np.ndarray, "*curves"]:
+    """Barriers of curves, of networks and of students: the largest gap between a curve and the line."""
+    return above_line(lambdas, values).max(axis=-1)
 
 
 def above_line(

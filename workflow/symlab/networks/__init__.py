@@ -26,12 +26,12 @@ class Network(Settings):
     module: ClassVar[str]
     """Where its nn.Module is, as ``module:Class``; it takes n_inputs, n_outputs and these keys but ``name``."""
     reads_images: ClassVar[bool] = False
-    chain: ClassVar[bool] = True
-    """Whether networks of this kind may be a chain of linear maps."""
+    chain: ClassVar[bool] = False
+    """Whether networks of this kind are a chain of linear maps."""
 
     @property
     def chain_of_linear_maps(self) -> bool:
-        """Whether realization and swap costs are defined for it: no convolutions, attention or residual branches."""
+        """Whether realization and swap costs are defined for it: no convolutions, gates, attention, residual sums."""
         return self.chain
 
     def about(self) -> str:
@@ -100,6 +100,7 @@ class CoherenceStudent(Network):
     name: Literal["coherence_student"]
     width: Positive = Field(128, description="Hidden neurons.")
     module: ClassVar[str] = "symlab.networks.coherence_student:CoherenceStudent"
+    chain: ClassVar[bool] = True
 
 
 class ResNet20(Network):
@@ -111,7 +112,6 @@ class ResNet20(Network):
     channels: Positive = Field(3, description="Colour channels of the images.")
     module: ClassVar[str] = "symlab.networks.resnet:ResNet20"
     reads_images: ClassVar[bool] = True
-    chain: ClassVar[bool] = False
 
     def columns(self) -> dict[str, Any]:
         return {**super().columns(), "width": self.width_multiplier}
@@ -134,7 +134,6 @@ class ResNet18(Network):
     channels: Positive = Field(3, description="Colour channels of the images.")
     module: ClassVar[str] = "symlab.networks.resnet:ResNet18"
     reads_images: ClassVar[bool] = True
-    chain: ClassVar[bool] = False
 
 
 class VGG(Network):
@@ -146,7 +145,6 @@ class VGG(Network):
     channels: Positive = Field(3, description="Colour channels of the images.")
     module: ClassVar[str] = "symlab.networks.vgg:VGG"
     reads_images: ClassVar[bool] = True
-    chain: ClassVar[bool] = False
 
     def misfit(self, image: tuple[int, int, int] | None) -> str | None:
         if image is not None and image[1] < 32:
@@ -166,7 +164,6 @@ class ViT(Network):
     channels: Positive = Field(3, description="Colour channels of the images.")
     module: ClassVar[str] = "symlab.networks.vit:ViT"
     reads_images: ClassVar[bool] = True
-    chain: ClassVar[bool] = False
 
     def misfit(self, image: tuple[int, int, int] | None) -> str | None:
         if self.dim % self.heads:
@@ -184,7 +181,6 @@ class LayerNormResNet(Network):
     pre_norm: bool = Field(False, description="Whether blocks read normalised inputs, or normalise their sums.")
     output_bias: bool = Field(True, description="Whether the readout has a bias.")
     module: ClassVar[str] = "symlab.networks.layernorm_resnet:LayerNormResNet"
-    chain: ClassVar[bool] = False
 
 
 class CausalTransformer(Network):
@@ -201,7 +197,6 @@ class CausalTransformer(Network):
     channels: Positive = Field(1, description="Colour channels of the images.")
     vocabulary: Positive | None = Field(None, description="Number of token ids; null for images.")
     module: ClassVar[str] = "symlab.networks.causal_transformer:CausalTransformer"
-    chain: ClassVar[bool] = False
 
     def misfit(self, image: tuple[int, int, int] | None) -> str | None:
         if self.patch is None:

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from symlab.alignment.matching import match
-from symlab.connectivity.barrier import above_line
+from symlab.connectivity.barrier import largest
 from symlab.papers.permutation_invariance.minima import Minima
 from symlab.papers.permutation_invariance.population_loss import mean_square
 
@@ -77,7 +77,7 @@ def barriers(
         lambdas: with 0 and 1, where the difference is zero, so that no barrier is negative.
     """
     teacher = W1.new_full((len(W1), M), -1.0)
-    return above_line(lambdas, _path_losses(W1, W2, teacher, teacher, lambdas)).max(axis=1)
+    return largest(lambdas, _path_losses(W1, W2, teacher, teacher, lambdas))
 
 
 def permuted(W: Float[Tensor, "n m d"], pi: Int[np.ndarray, "n m"]) -> Float[Tensor, "n m d"]:
@@ -108,7 +108,7 @@ def minima_barriers(
         parts = _merged(first.types[chunk], first.values[chunk], types[chunk], values[chunk], first.M)
         losses[chunk, inner] = _path_losses(*parts, lambdas[inner])
     # The losses are those in R^M. Minima have no other coordinates, and the loss is inversely proportional to d.
-    return above_line(lambdas, losses * (first.M / first.d)).max(axis=1)
+    return largest(lambdas, losses * (first.M / first.d))
 
 
 def _path_losses(
