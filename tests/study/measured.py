@@ -11,7 +11,7 @@ from symlab.errors import UserError
 from symlab.measures.job import Job
 from symlab.plotting.style import Style, apply_style, mark_entry
 from symlab.study import claim as of_claims
-from symlab.study import points, tables
+from symlab.study import points, statistics, tables
 from symlab.study.cases import cases
 from symlab.study.claim import Case, Measurement
 from symlab.study.curves import curves, measure_each, neighbours
@@ -66,8 +66,8 @@ def numbers():
         inside = [bound.allows(value) for value in (-math.inf, -1, 0, 1, math.inf, math.nan)]
         around = [bound.leaves_open(*ends) for ends in ((-1, 0), (0, 0), (0.5, 1), (2, 3), (-2, -1.5))]
         yield f"{bound} {inside} {around}"
-    yield from (short(of_claims.slope(pd.Series(y, [2, 4, 8]))) for y in ([1.0, 3.0, 8.0], [0.0, 1.0, 1.0]))
-    yield f"{of_claims.rank_correlation([1, 2, 3, 3], [2, 1, 5, 4]):.5f} {of_claims.rank_correlation([1, 1], [1, 2])}"
+    yield from (short(statistics.slope(pd.Series(y, [2, 4, 8]))) for y in ([1.0, 3.0, 8.0], [0.0, 1.0, 1.0]))
+    yield f"{statistics.rank_correlation([1, 2, 3, 3], [2, 1, 5, 4]):.5f} {statistics.rank_correlation([1, 1], [1, 2])}"
 
 
 def rows(schemes=("standard", "masked"), pairs=4):
@@ -97,7 +97,7 @@ def of_cases():
         "lowest": whole.extreme(lambda mean: -mean, "layer").means(),
         "told": whole.detailed(lambda each: f"{len(each.values)} values").map(np.log10).means(),
         "chosen": whole.where(lambda each: each.mean > 3).means(),
-        "slopes": cases(rows().set_index("layer"), "x", ["scheme"], "pair", "{scheme}", of_claims.slope).means(),
+        "slopes": cases(rows().set_index("layer"), "x", ["scheme"], "pair", "{scheme}", statistics.slope).means(),
     }  # fmt: skip
     for name, found in groups.items():
         yield from (f"{name}: {told(each)}" for each in found)
