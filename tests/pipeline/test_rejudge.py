@@ -34,6 +34,8 @@ def test_a_claim_whose_table_is_gone_keeps_its_value_and_says_so(card, kept):
     assert told(ledger) == {"ridge": ("failed", gone), "here": ("held", ""), "new": ("held", "")}
     # Once more, also through a file, nothing is said twice.
     assert told(rejudge(ledger, TABLES, "later", (paper,))) == told(ledger)
+    # In the order of the card.
+    assert list(told(rejudge(ledger[::-1], TABLES, "later", (paper,)))) == ["ridge", "here", "new"]
 
 
 def test_a_claim_that_measures_something_else_by_now_has_no_verdict_and_says_what_was_measured(card, kept):

@@ -229,6 +229,28 @@ def test_mirrors_of_a_network_hold_what_theorem_1_says(models, data):
     assert growth["on"].to_numpy() == pytest.approx(growth["off"].to_numpy(), abs=1e-4)
 
 
+def test_gradients_and_hessians_are_those_of_autograd(point):
+    """Of two batches the larger part across the mirror; of H the image of a direction within it."""
+    at = drawn(0)
+    names, values = zip(*at.items(), strict=True)
+
+    def of_batch(*given, rows=slice(None)):
+        return point.loss(dict(zip(names, given, strict=True)), rows)
+
+    def part_across(found):
+        found = dict(zip(names, found, strict=True))
+        return norm(point.mirror.off(found)) / norm(found)
+
+    leaves = [value.clone().requires_grad_() for value in values]
+    batches = slice(32), slice(32, None)
+    parts = [part_across(torch.autograd.grad(of_batch(*leaves, rows=rows), leaves)) for rows in batches]
+    assert point._gradient(at) == pytest.approx(max(parts)) and min(parts) < 0.99 * max(parts)
+    within = point.mirror.on(random_state(at, torch.Generator().manual_seed(3)))
+    point.generator.manual_seed(3)
+    product = torch.autograd.functional.hvp(of_batch, values, tuple(within[name] for name in names))[1]
+    assert point._hessian(at) == pytest.approx(part_across(product))
+
+
 def test_the_second_order_is_all_across_a_mirror_and_not_along_it(point):
     """Within a mirror a first order is left, the larger the smaller the step; across it not even beside H n = 0."""
     state, direction, mirror = drawn(0), drawn(1), point.mirror

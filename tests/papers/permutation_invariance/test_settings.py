@@ -48,7 +48,7 @@ def test_a_grid_is_all_combinations_of_its_values():
     found = settings.Sparsity(M=2, d=[4, 8], m=[3, 4], lr=[0.1, 0.2], runs=2).students()
     assert len(found) == 8 and len({point.name for point in found}) == 8
     assert {point.init_std for point in found} == {1 / 12, 1 / 16, 1 / 24, 1 / 32}
-    by_ratio = Widths(M=2, d=[4, 8], ratio=[1.5, 2.25], c=2, init_std="one_over_sqrt_d", runs=2).students()
+    by_ratio = Widths(M=2, d=[4, 8], ratio=[1.5, 1.9], c=2, init_std="one_over_sqrt_d", runs=2).students()
     assert {(point.m, point.lr) for point in by_ratio} == {(3, 8 / 3), (4, 2.0), (3, 16 / 3), (4, 4.0)}
     assert {point.init_std for point in by_ratio} == {0.5, 1 / math.sqrt(8)}
 

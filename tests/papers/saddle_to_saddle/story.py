@@ -84,7 +84,11 @@ def course(draw=0):
 
 def spectra(draw=0):
     rows = layers(draw).query("seed == 0 and layer > 0")
-    return rows.assign(**{f"s{place}": rows["second"] ** (place - 1) for place in range(1, 11)})
+    # Deeper networks leave later, so that those of another depth would be seen.
+    return rows.assign(
+        gradients=rows["gradients"] * rows["L"],
+        **{f"s{place}": rows["second"] ** (place - 1) for place in range(1, 11)},
+    )
 
 
 def following(draw=0):
