@@ -145,6 +145,19 @@ def test_networks_without_such_a_saddle_are_refused(module):
         escape(module, digits())
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"task": lambda outputs, y: (outputs.argmax(1) == y).float()}, "no metric of your own"),
+        *(({name: value}, f"{name} (is )?{value}\\b") for name in ("drop", "h") for value in (0, 1)),
+        ({"gradients": 0}, "gradients 0"),
+    ],
+)
+def test_what_no_descent_can_follow_is_refused(options, told):
+    with pytest.raises(UserError, match=told):
+        escape(mlp(), digits(), **options)
+
+
 class Halves(nn.Module):
     """An MLP whose inputs come in two."""
 

@@ -27,7 +27,7 @@ LACKING = {
     "21-layers": lambda t: t["variant"] != "w_0",
     "3a-transition": lambda t: t["sigma_F"] != 1,
     "3c-apart": lambda t: t["epoch"] == 60,
-    "3c-untrained": lambda t: t["epoch"] > 0,
+    "3c-untrained": lambda t: t["epoch"] == 0,
     "thesis-identity": lambda t: t["variant"].isin(["standard", "w_0", "w_1", "syre"]),
     "12-ridge-around-zero": lambda t: ~(t["sigma_F"] >= 1),
     "ridge-order": lambda t: t["sigma_F"] >= 1,
