@@ -43,7 +43,7 @@ def held_by(figure):
 
 
 def looks_of(figure):
-    """A digest of what tells lines apart beside colours, of legends' entries, and of what is drawn as pixels."""
+    """A digest of what tells lines apart beside colours, of legends' notes and entries, and of what pixels draw."""
     legends = [*figure.legends, *(axis.get_legend() for axis in figure.axes if axis.get_legend())]
     entries = [entry for legend in legends for entry in legend.legend_handles]
     drawn = [artist for axis in figure.axes for artist in [*axis.lines, *axis.collections, *axis.patches]]
@@ -52,6 +52,7 @@ def looks_of(figure):
     ]
     looks += [[line.get_linestyle(), line.get_marker()] for line in [*drawn, *entries] if isinstance(line, Line2D)]
     looks += [[f"{number:.4f}" for part in _numbers(entry)[-1:] for number in np.ravel(part)] for entry in entries]
+    looks += [legend.get_title().get_text() for legend in legends]
     return zlib.crc32(repr(looks).encode())
 
 

@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from symlab import SGD, UserError, escape, mirrors
+from symlab.batches import Inputs
 from symlab.training.fastest_neuron import fastest_neuron
 from symlab.training.flow import follow_flow
 
@@ -179,3 +180,4 @@ def test_several_inputs_are_taken_as_one_is_and_nothing_is_dropped():
         for module, data in ((Halves(), {"left": x[:, :20], "right": x[:, 20:], "y": y}), (mlp(), (x, y)))
     )
     assert found.pairs["exponent"].to_list() == pytest.approx(whole.pairs["exponent"].to_list())
+    assert list(map(len, Inputs((x[:, :20], x[:, 20:])).split(100))) == list(map(len, x.split(100)))

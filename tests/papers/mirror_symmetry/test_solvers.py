@@ -6,6 +6,7 @@ import torch
 from sklearn.linear_model import Lasso as CoordinateDescent
 
 from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.convex.proximal import accelerate
 from symlab.papers.mirror_symmetry.convex.solvers import (
     EQUAL,
     FACTORS,
@@ -41,6 +42,14 @@ def penalty_of(kind, theta):
         EqualPairs: lambda: (theta[:, 0::2] - theta[:, 1::2]).abs().sum((1, 2)) / 2**0.5,
         Columns: lambda: (Columns.columns(theta.shape[1]).T @ theta).abs().sum((1, 2)),
     }[kind]()
+
+
+def test_accelerated_steps_are_those_of_beck_and_teboulle():
+    """On theta^2 / 2: weights 1, w and (1 + sqrt(1 + 4 w^2)) / 2; the third step is the first with momentum."""
+    path = accelerate(lambda theta: theta, lambda theta: theta, torch.ones(1, 1, 1).double(), torch.tensor(0.1))
+    w = (1 + 5**0.5) / 2
+    momentum = (w - 1) / ((1 + (1 + 4 * w**2) ** 0.5) / 2)
+    assert [float(next(path)) for _ in range(4)] == pytest.approx([1, 0.9, 0.81, 0.9 * (0.81 - momentum * 0.09)])
 
 
 @pytest.mark.parametrize("kind", KINDS)
