@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from symlab.connectivity.barrier import barriers
+from symlab.connectivity.barrier import barriers, largest
 from symlab.errors import UserError
 
 LAMBDAS = np.linspace(0, 1, 25)
@@ -62,3 +62,7 @@ def test_two_curves_mistaken_for_one_are_refused():
     curves = pd.concat([table(LAMBDAS, LAMBDAS, pair=0, split=split) for split in ("train", "test")])
     with pytest.raises(UserError, match="column missing"):
         barriers(curves, ["pair"])
+
+
+def test_of_several_curves_each_has_a_barrier_of_its_own():
+    assert largest(np.array([0, 0.5, 1]), np.array([[0.0, 2, 0], [1.0, 1, 3]])).tolist() == [2, 0]
