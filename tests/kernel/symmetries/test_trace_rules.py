@@ -131,6 +131,20 @@ def without_gradients(module, h):
         return F.relu(h) * scale[1]
 
 
+def many_at_once(module, h):
+    h = torch.max(h, torch.addmm(h, h, module.matrix))
+    h = torch.cat([h[:, 2:2], h], 1) * torch.empty_like(h).fill_(2.0) + h.median()
+    h = F.scaled_dot_product_attention(h[None], h[None], h[None], is_causal=True)[0]
+    return F.bilinear(h, h.tanh(), module.cube, module.vector)
+
+
+def many_that_hold(module, h):
+    """Two neurons each: in one window, reflected at the edge, beside numbers that differ."""
+    window, edge, rising = h.split(2, 1)
+    numbers = torch.linspace(1, 2, 2, dtype=h.dtype)
+    return torch.cat([window.unfold(1, 2, 1)[:, 0], F.pad(edge, (1, 1), "reflect")[:, :2], rising * numbers], 1).tanh()
+
+
 PARAMETERS = {"vector": (6,), "matrix": (6, 6), "cube": (6, 6, 6), "pixels": (1, 6, 3), "kernel": (6, 6, 1)}
 
 
@@ -138,6 +152,9 @@ PARAMETERS = {"vector": (6,), "matrix": (6, 6), "cube": (6, 6, 6), "pixels": (1,
     ("function", "expected"),
     [
         (moved_pixels, {"first": (6,), "kernel": (6,)}),
+        (many_at_once, {"first": (6,), "cube": (6,)}),
+        (many_that_hold, {}),
+        (lambda m, h: F.channel_shuffle(h[:, :, None, None], 3).flatten(1).tanh(), {"first": (3,), "first:1": (3, 2)}),
         (lambda m, h: h.index_select(1, (m.vector > 0).long()), {"vector": (6,)}),
         (lambda m, h: h[:, (m.vector > 0).long()], {"vector": (6,)}),
         (lambda m, h: h * m.cube.permute(2, 1, 0)[:, 1, 2], {"first": (6,)}),
