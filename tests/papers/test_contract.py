@@ -12,8 +12,8 @@ No list is kept by hand here: all comes from the cards, and from one file a pape
   ``SPOILED``: how such a table is changed so that the claim fails;
 - ``ROUGHLY``, where something takes long: (module, name, value) of a constant that is to be smaller in tests.
 
-What they measure on it is worked out in planted.py, and to the last digit kept in ``values.json`` of each room, beside
-what its pictures hold (pictures.py).
+What they measure on it is worked out in planted.py or recomputed in a test of the room, and to the last digit kept in
+``values.json`` of each room, beside what its pictures hold (pictures.py).
 Claims are judged on the story with each measured number changed by up to a thousandth, so that no two units, layers or
 moments are alike. Where they are to measure something else, write their values down anew with
 ``python -m tests.papers.test_contract --store``, and say why they changed.
@@ -43,7 +43,7 @@ from symlab.plotting.style import apply_style
 from symlab.study.card import At, drawings_of
 
 from .pictures import STYLE, draw, held_by, looks_of
-from .planted import PLANTED, ROUGHLY
+from .planted import PLANTED, RECOMPUTED, ROUGHLY
 from .planted import SPOILED as WHERE_SPOILED
 from .stories import (
     CARDS,
@@ -94,8 +94,12 @@ def test_a_claim_holds_on_its_story(paper, claim):
         )
 
 
+def folder(paper):
+    return HERE / paper.slug.replace("-", "_")
+
+
 def kept_values(paper):
-    return HERE / paper.slug.replace("-", "_") / "values.json"
+    return folder(paper) / "values.json"
 
 
 def as_kept(paper, claim):
@@ -127,6 +131,13 @@ def roundings(kept):
 def test_a_claim_measures_what_is_planted_in_its_story(paper, claim):
     """To three standard errors and a hundredth; and exactly what it measured when its values were written down."""
     name, after = paper.number(claim.id), judged_where_spoiled(paper.slug, claim.id)
+    test = RECOMPUTED[paper.prefix].get(name)
+    known = f'"{name}"' in (folder(paper) / test).read_text() if test else name in PLANTED[paper.prefix]
+    lacks = f"{claim.id} is not named in {test}" if test else f"{claim.id} has no line in planted.py"
+    assert known, (
+        f"{lacks}: work out what it measures on its story, or recompute it in a test of its room and name that file in "
+        "RECOMPUTED."
+    )
     for found, planted in ((judged(paper, claim), PLANTED), (after, WHERE_SPOILED)):
         values = planted[paper.prefix].get(name, [measured.value for measured, _ in found])
         values = values if isinstance(values, (list, tuple)) else [values] * len(found)
@@ -283,7 +294,7 @@ def test_what_is_drawn_is_on_the_card(paper):
     files = dict.fromkeys(figure.module for figure in paper.figures)
     drawn = [drawing for name in files for drawing in drawings_of(name)]
     assert sorted(drawn) == sorted(figure.id for figure in paper.figures)
-    named = {*room(paper).SPOILED, *PLANTED[paper.prefix], *WHERE_SPOILED[paper.prefix]}
+    named = {*room(paper).SPOILED}.union(*(each[paper.prefix] for each in (PLANTED, RECOMPUTED, WHERE_SPOILED)))
     unknown = named - {paper.number(claim.id) for claim in claims_of(paper)}
     assert not unknown, f"planted.py, or SPOILED in {room(paper).__file__}, names claims that there are not: {unknown}."
 

@@ -8,7 +8,7 @@ from symlab.papers.mirror_symmetry import MIRROR_SYMMETRY
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 
 from . import story_factors
-from .story_factors import ATTENTION, DEAD
+from .story_factors import ATTENTION, DEAD, SPARSE
 
 CLAIMS = {claim.id.removeprefix("mirror-"): claim for claim in claims_of(MIRROR_SYMMETRY)}
 
@@ -28,6 +28,20 @@ def test_claims_say_what_they_lack(tables):
     tables[DEAD] = tables[DEAD].assign(dead=0, kept=0, before=0)
     for claim in ("10-decay", "10-layers", "10-balance", "4-contained"):
         assert verdicts(claim, tables) == ["not run"], claim
+
+
+def test_repeated_runs_differ_by_the_most_of_any_seed(tables):
+    """Networks are left out that were pruned to another share than the one at which they are judged."""
+    rows = tables[SPARSE]
+    rows["test"] = 90 + np.random.default_rng(0).normal(size=len(rows))
+    expected = {}
+    for (structure, method, strength), of in rows[rows["share"] == 0.9].groupby(["structure", "method", "strength"]):
+        each = [of.loc[of["seed"] == seed, "test"].to_numpy() for seed in range(3)]
+        expected[f"{structure}, {method}, {strength:g}"] = max(abs(first - second) for first, second in each)
+    other = rows[(rows["method"] == "magnitude pruning") & (rows["share"] == 0.9)].assign(strength=0.5, test=range(12))
+    tables[SPARSE] = pd.concat([rows, other])
+    found = {str(measured.case): measured.value for measured in CLAIMS["sparse-repeated"].measure(tables)}
+    assert found == pytest.approx(expected)
 
 
 def test_the_least_noise_is_the_one_from_which_on_all_suffice(tables):

@@ -10,10 +10,11 @@ import pytest
 from symlab.papers.mirror_symmetry import MIRROR_SYMMETRY
 from symlab.papers.mirror_symmetry.online.fig_03b_rank import final_ranks
 from symlab.papers.mirror_symmetry.online.fig_collapse import decided
+from symlab.papers.mirror_symmetry.online.product_sgd import THRESHOLDS
 from symlab.papers.mirror_symmetry.online.runs import midpoint
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 
-from .story_online import RANKS, SPARSITY, of, rank_tables, sparsity_tables
+from .story_online import LAW, RANKS, SPARSITY, of, rank_tables, sparsity_tables
 
 CLAIMS = {claim.id.removeprefix("mirror-"): claim for claim in claims_of(MIRROR_SYMMETRY)}
 
@@ -26,6 +27,43 @@ def test_diverged_runs_count_in_no_share():
     ranks = rank_tables()
     ranks[RANKS].loc[of(model="skip", lr=0.02, seed=1)(ranks[RANKS]), "diverged"] = True
     assert set(final_ranks(ranks)[final_ranks(ranks)["model"] == "skip"]["lr"]) == {0.01}
+
+
+def test_half_are_gone_where_half_of_the_logarithms_are_below_a_millionth():
+    """At d = 200, σ = 2 and 100,000 steps T the mean logarithm falls from that of a squared normal over d to that of
+    2e-6 where 2 T (2 lr / d - 2 lr^2 s2) is the difference, s2 = σ² + (d + 2) / d² the mean of (x y)²."""
+    tables = sparsity_tables()
+    rows = tables[SPARSITY]
+    rows["below_6"] *= 1 + 0.02 * rows["seed"]
+    fall = -np.euler_gamma - math.log(2) - math.log(200 * 2e-6)
+    law = np.roots([-4e5 * (4 + 202 / 200**2), 4e5 / 200, fall]).max()
+    last = rows[of(grid=0, model="product", step=100_000)(rows)]
+    halves = []
+    for seed in range(3):
+        of_seed = last[last["seed"] == seed]
+        assert (np.diff(of_seed["below_6"]) > 0).all()
+        halves.append(np.exp(np.interp(0.5, of_seed["below_6"], np.log(of_seed["lr"]))))
+    (found,) = CLAIMS["3a-half"].measure(tables)
+    assert np.ptp(halves) > 0 and found.value == pytest.approx(np.mean(halves) / law)
+
+
+def test_products_are_compared_with_single_ones_at_every_rate_late_step_and_threshold():
+    """A number for each set of runs: the farthest of all shares, over what chance makes of it in this set."""
+    tables, generator, sets = sparsity_tables(), np.random.default_rng(0), ["grid", "d", "sigma", "batch"]
+    rows, law = tables[SPARSITY], tables[LAW]
+    for k in THRESHOLDS:
+        rows[f"below_{k}"] = generator.uniform(size=len(rows))
+    law["chance"] = 0.05 + 0.01 * law.groupby(sets).ngroup()
+    expected = []
+    for key, of_set in law[np.isfinite(law["batch"])].groupby(sets):
+        runs = rows[of(model="product", **dict(zip(sets, key, strict=True)))(rows)]
+        farthest = 0.0
+        for _, alone in of_set[of_set["step"] >= law.loc[law["grid"] == key[0], "step"].max() / 10].iterrows():
+            shares = runs[of(lr=alone["lr"], step=alone["step"])(runs)].mean(numeric_only=True)
+            farthest = max(farthest, *(abs(shares[f"below_{k}"] - alone[f"alone_{k}"]) for k in THRESHOLDS))
+        expected.append(farthest / of_set["chance"].iloc[0])
+    found = list(CLAIMS["phase-alone"].measure(tables))
+    assert [each.value for each in found] == pytest.approx(expected)
 
 
 def test_a_rise_is_told_from_where_it_starts_to_where_it_ends():

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from symlab.measures import collapse_bounds
 from symlab.papers.neural_collapse import NEURAL_COLLAPSE, trained_runs
 from symlab.papers.neural_collapse.evidence import (
     CALM,
@@ -21,7 +22,7 @@ from symlab.papers.neural_collapse.run_tables import least_known
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 from symlab.study.statistics import slope
 
-from .story import CE, CRITICAL, PERTURBED, READ, RUNS, SAMPLES, SEEDS, described, from_scratch, network, of, tables
+from .story import CE, CRITICAL, MSE, PERTURBED, READ, RUNS, SAMPLES, SEEDS, described, from_scratch, network, of, tables
 from .story import story as its_story
 
 CLAIMS = {claim.id.removeprefix("collapse-"): claim for claim in claims_of(NEURAL_COLLAPSE)}
@@ -288,3 +289,26 @@ def test_the_control_is_that_of_the_data_set_that_has_most_networks(story, names
     assert set(drawn["dataset"]) == {"mnist"} and set(drawn["network"]) == {"rn1", "t11", "rn2"}
     told = {(m.case.key["dataset"], m.case.key["network"]) for m, v in judged("2-control", given) if v != "not run"}
     assert told == (set() if grown else {("mnist", "rn2")})
+
+
+def test_what_a_loss_bounds_is_told_of_the_network_that_is_nearest_to_its_bound(story):
+    """The loss has the last layer's penalty in it; no bound is of squared error with a bias, or of every token."""
+    table = story[RUNS].query("L <= 5 and seed >= 0").reset_index(drop=True)
+    rng = np.random.default_rng(0)
+    table["last"], table["between"] = 0.1 * table["fit"], 64.0 - table["L"]
+    for name in ("NC1", "NC2A", "NC2B", "NC3", "NC3_centred"):
+        table[name] = rng.uniform(size=len(table))
+    biased = table[table["loss"] == MSE].assign(output_bias=True, NC1=100.0)
+    words = table.assign(every_token=True, NC1=100.0, NC2A=100.0, NC3_centred=100.0)
+    ratios = {name: [] for name in ("NC1", "NC2", "NC3", "scatter")}
+    for each in table.itertuples():
+        total, of = each.fit + each.last, (each.width, each.classes, each.last_penalty)
+        if each.loss == CE:
+            ratios["NC1"].append(each.NC1 / collapse_bounds.certified_collapse(total, *of))
+            ratios["NC2"].append(each.NC2A / collapse_bounds.certified_frame(total, *of))
+            ratios["NC3"].append(each.NC3_centred / collapse_bounds.certified_alignment(total, *of))
+        elif each.loss == MSE:
+            # What is left at a scatter within classes s is 10 λ / (2 (64 - s + 10 λ)).
+            ratios["scatter"].append(each.NC1 * each.between / (64 + 0.05 - 0.05 / (2 * total)))
+    found = judged("certificate-holds", {**story, RUNS: pd.concat([table, biased, words], ignore_index=True)})
+    assert {str(each.case): each.value for each, _ in found} == pytest.approx({k: max(v) for k, v in ratios.items()})

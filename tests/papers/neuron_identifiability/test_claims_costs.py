@@ -85,10 +85,17 @@ def test_ridge_costs_are_judged_at_the_reported_beta_and_the_ledger_names_it(tab
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_the_middle_half_of_the_costs_is_around_zero_on_either_side(sign, tables_for):
+@pytest.mark.parametrize(
+    ("claim", "file", "broken", "case"),
+    [
+        ("12-around-zero", "swap_costs.parquet", "w_0", "W σ_F = 0, layer 1"),
+        ("12-ridge-around-zero", "ridge_swap_costs.parquet", "standard", "standard, layer 1"),
+    ],
+)
+def test_the_middle_half_of_the_costs_is_around_zero_on_either_side(claim, file, broken, case, sign, tables_for):
     tables = tables_for("12")
-    table = tables["ridge_swap_costs.parquet"]
-    pairs = (table["variant"] == "standard") & (table["beta"] == 0.01) & (table["layer"] == 1)
+    table = tables[file] if "ridge" in file else tables[file].assign(beta=0.01)
+    pairs = (table["variant"] == broken) & (table["beta"] == 0.01) & (table["layer"] == 1)
     disjoint = (table["j"] == table["i"] + 1) & (table["i"] % 2 == 0)
     table.loc[pairs & disjoint, "swap_cost"] = np.tile(sign * np.array([3.0, 3.0, 0.1, 0.1, 0.1, 0.1]), 4)
     # Of the six disjoint pairs two are large: a quarter and more, which the box reaches.
@@ -100,7 +107,7 @@ def test_the_middle_half_of_the_costs_is_around_zero_on_either_side(sign, tables
         for variant in ("w_1", "syre")
     ]
     reach = np.abs(np.quantile([3, 3, 0.1, 0.1, 0.1, 0.1], [0.25, 0.75])).max()
-    row = verdicts("12-ridge-around-zero", tables).set_index("case").loc["standard, layer 1"]
+    row = verdicts(claim, {file: table}).set_index("case").loc[case]
     assert (row["value"], row["verdict"]) == (pytest.approx(reach / min(medians)), "failed")
 
 

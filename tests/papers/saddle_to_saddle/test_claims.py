@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.stats import binom
 
 from symlab.errors import UserError
 from symlab.papers.saddle_to_saddle import SADDLE_TO_SADDLE
@@ -46,6 +48,23 @@ def test_the_error_of_a_difference_of_deviances_is_that_of_the_runs(law):
     value, error = power_minus_exponential(counts)
     assert value == pytest.approx(np.sum(runs), abs=1e-6)
     assert error == pytest.approx(np.sqrt(len(runs)) * np.std(runs))
+
+
+@pytest.mark.parametrize("law", PLANTED)
+def test_laws_are_compared_by_the_likelihoods_of_the_numbers_of_failures(law):
+    """Twice the logarithm of the ratio of both, the largest over all lines a + b x of -log P(fail)."""
+    runs = missed_runs(PLANTED[law])
+    widths, missed = np.array([2.0, 4.0, 8.0, 16.0, 32.0]), (runs["outcome"] == "failure").groupby(runs["width"]).sum()
+
+    def likelihood(x):
+        def less(line):
+            return -binom.logpmf(missed, 400, np.exp(-np.maximum(line[0] + line[1] * x, 1e-9))).sum()
+
+        return -minimize(less, [0.1, 0.5 / x.mean()], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-9}).fun
+
+    ((found, _),) = evaluate_claim(CLAIMS["success-exponential"], {"polygon_runs.csv": runs})
+    assert found.value == pytest.approx(2 * (likelihood(widths) - likelihood(np.log(widths))), rel=1e-4)
+    assert (found.n, found.case) == (2000, "N = 6")
 
 
 def test_laws_are_fitted_from_the_narrowest_width_with_a_success_on():
