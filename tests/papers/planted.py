@@ -71,11 +71,10 @@ PERMUTATION = {
 }
 
 
-
 def p_of_trend(*hits):
-    """Of so many of 20 runs at widths 2, 4, 8 and 32: N r^2 of single runs is a chi-square (Cochran and Armitage)."""
-    runs = [[int(run < each), log_width] for each, log_width in zip(hits, (1, 2, 3, 5), strict=True) for run in range(20)]
-    return erfc(sqrt(len(runs) / 2) * np.corrcoef(runs, rowvar=False)[0, 1]) / 2
+    """With so many hits in 20 runs at widths 2, 4, 8, 32: 80 r^2 of all is a chi-square (Cochran and Armitage)."""
+    hit, log_width = np.arange(20) < np.array(hits)[:, None], np.repeat([1, 2, 3, 5], 20)
+    return erfc(sqrt(80 / 2) * np.corrcoef(hit.ravel(), log_width)[0, 1]) / 2
 
 
 # Of layers from the third on rank and cut are 3 terms each, alignment 4, norms 4; of others they are 9 of a half.

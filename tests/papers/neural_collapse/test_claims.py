@@ -22,7 +22,7 @@ from symlab.papers.neural_collapse.run_tables import least_known
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 from symlab.study.statistics import slope
 
-from .story import CE, CRITICAL, MSE, PERTURBED, READ, RUNS, SAMPLES, SEEDS, described, from_scratch, network, of, tables
+from .story import CE, CRITICAL, PERTURBED, READ, RUNS, SAMPLES, SEEDS, described, from_scratch, network, of, tables
 from .story import story as its_story
 
 CLAIMS = {claim.id.removeprefix("collapse-"): claim for claim in claims_of(NEURAL_COLLAPSE)}
@@ -298,7 +298,7 @@ def test_what_a_loss_bounds_is_told_of_the_network_that_is_nearest_to_its_bound(
     table["last"], table["between"] = 0.1 * table["fit"], 64.0 - table["L"]
     for name in ("NC1", "NC2A", "NC2B", "NC3", "NC3_centred"):
         table[name] = rng.uniform(size=len(table))
-    biased = table[table["loss"] == MSE].assign(output_bias=True, NC1=100.0)
+    biased = table[table["loss"] == "squared_error"].assign(output_bias=True, NC1=100.0)
     words = table.assign(every_token=True, NC1=100.0, NC2A=100.0, NC3_centred=100.0)
     ratios = {name: [] for name in ("NC1", "NC2", "NC3", "scatter")}
     for each in table.itertuples():
@@ -307,7 +307,7 @@ def test_what_a_loss_bounds_is_told_of_the_network_that_is_nearest_to_its_bound(
             ratios["NC1"].append(each.NC1 / collapse_bounds.certified_collapse(total, *of))
             ratios["NC2"].append(each.NC2A / collapse_bounds.certified_frame(total, *of))
             ratios["NC3"].append(each.NC3_centred / collapse_bounds.certified_alignment(total, *of))
-        elif each.loss == MSE:
+        elif each.loss == "squared_error":
             # What is left at a scatter within classes s is 10 λ / (2 (64 - s + 10 λ)).
             ratios["scatter"].append(each.NC1 * each.between / (64 + 0.05 - 0.05 / (2 * total)))
     found = judged("certificate-holds", {**story, RUNS: pd.concat([table, biased, words], ignore_index=True)})
