@@ -52,8 +52,8 @@ def test_products_are_compared_with_single_ones_at_every_rate_late_step_and_thre
     tables, generator, sets = sparsity_tables(), np.random.default_rng(0), ["grid", "d", "sigma", "batch"]
     rows, law = tables[SPARSITY], tables[LAW]
     for k in THRESHOLDS:
-        # Farther before the steps that count, and at the first of them.
-        rows[f"below_{k}"] = generator.normal(size=len(rows)) * np.where(rows["step"] <= 100_000, 2, 1)
+        # The farther the earlier, so that one step too many or too few is seen.
+        rows[f"below_{k}"] = generator.normal(size=len(rows)) * np.sqrt(1e6 / rows["step"])
     law["chance"] = 0.05 + 0.01 * law.groupby(sets).ngroup()
     expected = []
     for key, of_set in law[np.isfinite(law["batch"])].groupby(sets):
