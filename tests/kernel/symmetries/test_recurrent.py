@@ -99,10 +99,28 @@ def test_gates_are_parts_of_an_axis():
     assert spec.axes["recurrent.weight_hh_l0"] == (Concat((group,) * 4), group)
 
 
-def test_projected_states_are_told():
-    module = Sequences(nn.LSTM, lambda out, h: out, 2, proj_size=2).requires_grad_(False)
-    spec = trace(module, torch.zeros(2, 7, 3)).spec
-    assert spec.groups == {} and "projected" in spec.unsupported[0]
+class Packed(nn.Module):
+    """One step of three packed sequences."""
+
+    def __init__(self):
+        super().__init__()
+        self.recurrent, self.last = nn.GRU(3, H), nn.Linear(H, 2)
+
+    def forward(self, x):
+        weights, start = [*self.recurrent.parameters()], torch.zeros(1, 3, H)
+        return self.last(torch.gru(x, torch.tensor([3]), start, weights, True, 1, 0.0, False, False)[0])
+
+
+@pytest.mark.parametrize(
+    ("module", "shape", "told"),
+    [
+        (Sequences(nn.LSTM, lambda out, h: out, 2, proj_size=2), (2, 7, 3), "projected"),
+        (Packed(), (3, 3), "sequences of several lengths"),
+    ],
+)
+def test_layers_without_a_rule_are_told(module, shape, told):
+    spec = trace(module.requires_grad_(False), torch.zeros(shape)).spec
+    assert spec.groups == {} and told in spec.unsupported[0]
 
 
 @pytest.mark.parametrize(("kind", "n_states"), [(nn.GRU, 1), (nn.LSTM, 2)])

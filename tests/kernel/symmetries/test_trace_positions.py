@@ -24,17 +24,38 @@ def batched_experts(module, h):
     return y.view(len(h), 2, 6).sum(1)
 
 
-def sorted_experts(module, h, shift=0):
-    """The same as in "grouped_mm": tokens sorted by their experts, and put back; shift spoils the order."""
+def sorted_experts(module, h, moved=lambda rows: rows, told=lambda counts: counts.cumsum(0)):
+    """The same as in "grouped_mm": tokens sorted by their experts, and put back; ``moved`` or ``told`` may spoil that."""
     weights, which = torch.topk((h @ module.router.T).softmax(-1), 2)
     ids, order = torch.sort(which.reshape(-1))
-    ends = torch.histc(ids.double(), bins=4, min=0, max=3).cumsum(0, dtype=torch.int32)
-    x = h[order // 2].roll(shift, 0) if shift else h[order // 2]
-    y = torch.relu(grouped(x, module.up.mT, ends) + module.bias[ids])
+    ends = told(torch.histc(ids.double(), bins=4, min=0, max=3)).to(torch.int32)
+    y = torch.relu(grouped(moved(h[order // 2]), module.up.mT, ends) + module.bias[ids])
     y = grouped(y, module.down.mT, ends) * weights.reshape(-1)[order].unsqueeze(-1)
     back = torch.empty_like(order)
     back[order] = torch.arange(len(order))
     return y[back].view(len(h), 2, 6).sum(1)
+
+
+def counts(h):
+    """How often each neuron is among the two largest of a row."""
+    return torch.histc(torch.topk(h, 2)[1].reshape(-1).sort()[0].to(h), bins=6, min=0, max=5)
+
+
+def rows(h, values, dtype):
+    """A value for each row, written at its own position."""
+    return torch.index_put(torch.zeros(h.shape[0], dtype=dtype), (torch.arange(h.shape[0]),), values)
+
+
+def written_apart(module, h):
+    result = torch.stack([h, h], 1)
+    result[torch.arange(h.shape[0]), :, h.argmax(1)] = h.sum()
+    return result
+
+
+def stretches_of_a_sum(module, h):
+    """torch's grouped product of two matrices, whose memory is in steps of 16 bytes."""
+    x = h.repeat(1, 4).bfloat16()
+    return h * torch._grouped_mm(x.T, x, offs=torch.tensor([1, 2], dtype=torch.int32)).sum().to(h)
 
 
 @torch.library.custom_op("planted::grouped_mm", mutates_args=())
@@ -93,6 +114,13 @@ H = {"first": (6,)}
         ),
         (lambda m, h: F.avg_pool2d(h.view(-1, 1, 2, 3), (2, 1)).flatten(1), 3, {"first": (3,)}),
         (lambda m, h: torch.meshgrid(torch.ones(1, dtype=h.dtype), h.sum(0), indexing="ij")[1] * h, 6, H),
+        (lambda m, h: torch.meshgrid(h.sum(0), torch.ones(1, dtype=h.dtype), indexing="xy")[0] * h, 6, H),
+        (lambda m, h: rows(h, h.sum(1), h.dtype)[:, None] * h, 6, H),
+        (
+            lambda m, h: h.view(-1, 2, 3).gather(2, torch.topk(h.view(-1, 2, 3)[:, :1].sin(), 2)[1]).flatten(1),
+            2,
+            {"first": (3,)},
+        ),
         (lambda m, h: h * ((h.sum(1, keepdim=True) > 0) & (h > 0) | (h < -1)), 6, H),
         (lambda m, h: h.diff(dim=1), 5, {}),
         (lambda m, h: h[:, ::2] * h[:, 1::2].tanh(), 3, {"first": (3,)}),
@@ -116,7 +144,20 @@ def test_what_is_picked_by_positions_may_be_renumbered(function, n_enters, expec
         (lambda m, h: F.one_hot(h.argmax(1), 7).to(h) @ torch.ones(7, 3, dtype=h.dtype), 3, {}),
         (lambda m, h: torch.histc(h.argmax(1).to(h), bins=6, min=0, max=5).cumsum(0) * h, 6, {}),
         (lambda m, h: m.matrix[h.argmax(1), torch.topk(h, 1)[1][:, 0] % 2] * h.sum(1), 3, {}),
-        (lambda m, h: sorted_experts(m, h, shift=1), 6, H | {"up": (5,), "down": (6,)}),
+        (lambda m, h: h.argmax(1, keepdim=True).cumsum(0) * h, 6, {}),
+        (lambda m, h: torch.histc(h.sum(1), bins=6, min=-2, max=2) * h, 6, {}),
+        (lambda m, h: torch.histc(counts(h).cumsum(0), bins=1, min=0, max=1) * h, 6, {}),
+        (lambda m, h: rows(h, h.argmax(1), torch.long)[:, None] * h, 6, {}),
+        *(
+            (lambda m, h, spoiled=spoiled: sorted_experts(m, h, **spoiled), 6, H | {"up": (5,), "down": (6,)})
+            for spoiled in (
+                {"moved": lambda rows: rows.roll(1, 0)},
+                {"moved": lambda rows: torch.cat([rows[:1], rows[1:]])},
+                {"moved": lambda rows: rows.view(-1, 2, 6).flatten(0, 1)},
+                {"told": lambda counts: counts[:, None].cumsum(1)[:, 0]},
+                {"told": lambda counts: torch.arange(1, 5)},
+            )
+        ),
     ],
 )
 def test_positions_that_are_used_as_numbers_stay(function, n_enters, expected):
@@ -136,6 +177,20 @@ def test_positions_that_are_used_as_numbers_stay(function, n_enters, expected):
         (lambda m, h: h.view(-1, 2, 3).diagonal(1, 1, 2), "main diagonal of squares"),
         (lambda m, h: h.repeat_interleave(torch.tensor([1, 2, 1, 1, 1, 1]), 1, output_size=7), "repeats that are no"),
         (lambda m, h: torch.topk(h, 3)[1].sort(1)[0] * 1.0, "positions of several dimensions"),
+        (lambda m, h: h.view(-1, 2, 3)[:, torch.tensor([True, False]), torch.tensor([0])], "a mask beside other"),
+        (lambda m, h: torch.index_put(h, (h < 0,), h.sum()), "index_put (a mask)"),
+        (written_apart, "dimensions that are apart"),
+        (lambda m, h: h.sum(0).gather(0, h.sum(0).argmax()) * h, "gather (its number of dimensions)"),
+        (lambda m, h: torch.take_along_dim(h.sum(0), h.sum(0).argmax()[None]) * h, "take_along_dim (its number of"),
+        (lambda m, h: torch.histc(h.argmax(1).to(h), bins=3, min=0, max=5).sum() * h, "not one for each position"),
+        (lambda m, h: h[:, torch.repeat_interleave((h.sum(0) * 0 + 1).long(), output_size=6)], "no tensor as its"),
+        (lambda m, h: h.sum(0).view(torch.float32)[:6] * h, "a number of entries that changes"),
+        (lambda m, h: F.pad(h, (0, h.shape[0]))[:, :6], "pad (a length that depends"),
+        (lambda m, h: torch.narrow(h, 1, torch.tensor(1), 2), "a start that depends"),
+        (lambda m, h: torch.slice_scatter(torch.cat([h, h], 1), h, 1, 0, None, 2), "a step or a length that depends"),
+        (lambda m, h: torch.einsum("bii->bi", h[:, :, None] * h[:, None]), "einsum (a diagonal)"),
+        (lambda m, h: torch.frexp(h)[0], "frexp (its shape)"),
+        (stretches_of_a_sum, "stretches of a sum"),
     ],
 )
 def test_forms_of_operations_without_a_rule_are_told_and_keep_their_axes(function, told):

@@ -63,6 +63,12 @@ def test_unknown_operations_are_named_and_their_axes_stay(function, expected):
         (lambda m, h: h.unsqueeze(2) * m.scale, 30, {"first": (6,), "scale": (5,)}),
         (lambda m, h: h.max(1, keepdim=True)[1] + h, None, {}),
         (lambda m, h: h * (h.argmax(1, keepdim=True) + 1), None, {}),
+        (lambda m, h: h * (h.argmax() + 1), None, {}),
+        (lambda m, h: h * torch.eye(6, h.shape[0], dtype=h.dtype).T, None, {}),
+        # Regions that do not factor.
+        (lambda m, h: h.view(-1, 2, 3).softmax(2).view(-1, 3, 2).tanh(), None, {}),
+        (lambda m, h: h.view(-1, 2, 3).mT.reshape(-1, 6)[:, :3], 3, {}),
+        (lambda m, h: torch.cat([h, h[:, 6:].repeat(1, 2)], 1), None, {"first": (6,)}),
     ],
 )
 def test_single_operations(function, n_enters, expected):
@@ -157,6 +163,10 @@ PARAMETERS = {"vector": (6,), "matrix": (6, 6), "cube": (6, 6, 6), "pixels": (1,
         (lambda m, h: F.channel_shuffle(h[:, :, None, None], 3).flatten(1).tanh(), {"first": (3,), "first:1": (3, 2)}),
         (lambda m, h: h.index_select(1, (m.vector > 0).long()), {"vector": (6,)}),
         (lambda m, h: h[:, (m.vector > 0).long()], {"vector": (6,)}),
+        (
+            lambda m, h: (h @ torch._weight_norm_interface(m.matrix, m.vector[:, None], 0)[0]).tanh(),
+            {"first": (6,), "matrix": (6,)},
+        ),
         (lambda m, h: h * m.cube.permute(2, 1, 0)[:, 1, 2], {"first": (6,)}),
         (lambda m, h: h * m.cube.T[:, 1, 2], {"first": (6,)}),
         (lambda m, h: h * h[:, h.shape[0] % 5].unsqueeze(1), {}),
@@ -279,6 +289,12 @@ def test_pixels_of_windows_stay_where_they_are_folded():
     assert spec.axes["0.weight"] == (Product(("0", 4)), None)
 
 
+def test_channels_keep_their_pixels_when_these_become_channels():
+    module = nn.Sequential(nn.Conv2d(4, 6, 1), nn.PixelUnshuffle(2), nn.ReLU(), nn.Conv2d(24, 2, 1))
+    spec = check(module, torch.randn(2, 4, 4, 4, dtype=torch.float64))
+    assert sizes(spec) == {"0": (6,)} and spec.axes["3.weight"] == (None, Product(("0", 4)), None, None)
+
+
 def test_weight_norm_keeps_its_neurons():
     module = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 6)), nn.ReLU(), nn.Linear(6, 2))
     spec = check(module, X)
@@ -291,6 +307,14 @@ def test_parameters_that_are_not_used_stay():
     module = Net(lambda m, h: F.relu(h), spare=nn.Linear(4, 6))
     spec = check(module, X)
     assert spec.axes["spare.weight"] == (None, None)
+
+
+@pytest.mark.parametrize(("copied", "expected"), [(False, {}), (True, {"first": (6,)})])
+def test_parameters_that_share_memory_in_another_layout_stay(copied, expected):
+    module = Net(lambda m, h: F.relu(h)).double()
+    transposed = module.first.weight.detach().T
+    module.register_buffer("transposed", transposed.clone() if copied else transposed)
+    assert sizes(trace(module, X).spec) == expected
 
 
 def test_two_groups_of_one_name_are_refused():
@@ -327,6 +351,21 @@ def test_examples_that_cannot_be_traced_are_refused(example, message):
         trace(Net(lambda m, h: F.relu(h)), example)
 
 
+class Described(nn.Linear):
+    """Its state holds words beside the weights."""
+
+    def get_extra_state(self):
+        return "words"
+
+    def set_extra_state(self, state):
+        pass
+
+
+def test_a_state_that_holds_no_tensor_is_refused():
+    with pytest.raises(UserError, match="'middle._extra_state' in the network's state is no tensor"):
+        trace(Net(lambda m, h: m.middle(F.relu(h)), middle=Described(6, 6)), torch.zeros(2, 4))
+
+
 def test_what_is_no_module_is_refused():
     with pytest.raises(UserError, match="not a function"):
         trace(lambda x: x, torch.zeros(2, 4))
@@ -344,6 +383,8 @@ def test_several_inputs_of_different_batch_sizes():
     spec = trace(Joined(), tuple(torch.zeros(2 + n, 4) for n in range(6))).spec
     assert spec.unsupported == ()
     assert sizes(spec) == {"first": (6,)}
+    with pytest.raises(UserError, match="more than 8 sizes that vary"):
+        trace(Joined(), tuple(torch.zeros(2 + n, 4) for n in range(9)))
 
 
 class Heads(nn.Module):

@@ -10,9 +10,21 @@ from torch import nn
 from torch.nn import functional as F
 
 from symlab.errors import UserError
-from symlab.symmetries.index_sets import IndexSet, atoms, concat, cut, fix, is_fixed, product, structure, unify
+from symlab.symmetries.index_sets import (
+    IndexSet,
+    Unsupported,
+    atoms,
+    concat,
+    cut,
+    fix,
+    is_fixed,
+    product,
+    structure,
+    unify,
+)
 from symlab.symmetries.rules.recorder import RULES
 from symlab.symmetries.trace import trace
+from symlab.symmetries.values import Value, free_dim, view
 
 from .nets import Net, X, check, random_state
 
@@ -102,6 +114,18 @@ def test_what_cannot_be_reconciled_is_fixed():
     fix(fixed)
     unify(free, fixed)
     assert is_fixed(free)
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        (lambda: unify(IndexSet(2), IndexSet(3)), "axes of 2 and 3 entries"),
+        (lambda: view(Value((free_dim(6),)), [2, 2]), "number of entries that changes"),
+    ],
+)
+def test_other_numbers_of_entries_are_not_supported(pair, message):
+    with pytest.raises(Unsupported, match=message):
+        pair()
 
 
 KINDS = ["linear", "norm", "group", "heads", "residual", "cat", "slice", "relu"]

@@ -106,8 +106,6 @@ class Propagation:
             layout = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
             sharing = seen.setdefault(tensor.untyped_storage()._cdata, [])
             twin = next((other for known, other in sharing if known == layout), None)
-            if tensor.numel() == 0:
-                twin = None
             if twin is not None:
                 found[name] = found[twin]
                 continue
@@ -179,15 +177,14 @@ class Propagation:
             return False
         if not all(other in self.constants for other in node.all_input_nodes):
             return False
-        if not isinstance(node.target, torch._ops.OpOverload):
-            return False
-        if torch.Tag.nondeterministic_seeded in node.target.tags:
+        target = node.target
+        if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
             return False
         arguments, options = fx.map_arg((node.args, node.kwargs), self.constants.__getitem__)
         if "device" in options:
             options = {**options, "device": "cpu"}
         with torch.no_grad():
-            self.constants[node] = node.target(*arguments, **options).cpu()
+            self.constants[node] = target(*arguments, **options).cpu()
         self.values[node] = self.constant(self.constants[node])
         return True
 

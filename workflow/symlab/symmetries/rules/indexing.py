@@ -156,9 +156,10 @@ def gather(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -
     """Of each line along one dimension the entries at positions that the line has of its own."""
     value = input_of(arguments)
     picks: Value = arguments["index"] if "index" in arguments else arguments["indices"]
-    at = arguments["dim"] % len(value.dims) if len(value.dims) else 0
-    if len(value.dims) != len(picks.dims):
+    # Without a dimension all entries are one line.
+    if "dim" not in arguments or len(value.dims) != len(picks.dims):
         raise Unsupported("its number of dimensions")
+    at = arguments["dim"] % len(value.dims) if len(value.dims) else 0
     _point(value.dims[at], picks.positions)
     _beside(value, picks, at)
     rank = range(len(picks.dims))

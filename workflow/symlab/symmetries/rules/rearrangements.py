@@ -136,7 +136,7 @@ def expand(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -
 def repeat(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
     value, sizes = input_of(arguments), shapes[0]
     dims = (ONE,) * (len(sizes) - len(value.dims)) + value.dims
-    pairs = [(uniform_dim(size // dim.size), dim) for dim, size in zip(dims, sizes, strict=True)]
+    pairs = [(uniform_dim(size // max(1, dim.size)), dim) for dim, size in zip(dims, sizes, strict=True)]
     return view(Value(tuple(dim for pair in pairs for dim in pair), value.parameter), sizes)
 
 
