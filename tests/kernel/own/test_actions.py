@@ -112,6 +112,21 @@ class Pixels(nn.Module):
         return self.merged(torch.cat(self.pixel(x.unflatten(1, (4, 16))).relu().unbind(1), -1))
 
 
+class Experts(nn.Module):
+    """A token's one expert of four: the neurons of its hidden layer meet no axis of experts, and are not followed."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.router, self.head = nn.Linear(64, 6), nn.Linear(6, 4), nn.Linear(6, 3)
+        self.up, self.down = nn.Parameter(torch.randn(4, 5, 6)), nn.Parameter(torch.randn(4, 6, 5))
+
+    def forward(self, x):
+        x = self.first(x)
+        which = self.router(x).argmax(1)
+        hidden = torch.relu(torch.bmm(self.up[which], x.unsqueeze(-1)))
+        return self.head(torch.bmm(self.down[which], hidden).squeeze(-1))
+
+
 def mlp(activation, *norms):
     return nn.Sequential(nn.Linear(64, 8), *norms, activation, nn.Linear(8, 5, bias=False), activation, nn.Linear(5, 3))
 
@@ -147,6 +162,8 @@ KINDS = {
     "unseen": (Unseen, {}),
     # Its mean and gain follow a scale; its eps keeps the variance from it.
     "batch norm": (lambda: mlp(nn.Tanh(), nn.BatchNorm1d(8)), {"0": "scaled"}),
+    "batch norm without eps": (lambda: mlp(nn.Tanh(), nn.BatchNorm1d(8, eps=0)), {"0": "scaled"}),
+    "experts": (Experts, {"first": "invertible", "down": "invertible"}),
 }
 
 
@@ -199,6 +216,7 @@ DIMENSIONS = {
     "before, mean and deviation": {"embedding": 37, "gate": 5, "q:1": 16, "v:1": 16},
     "tied": {"gate": 5, "q:1": 16, "v:1": 16},
     "nothing between": {"2": 16},
+    "experts": {},
 }
 
 
@@ -231,14 +249,15 @@ def planted(name, module, group, seed):
 
 
 # Scales of what a batch norm reads are not used, for averages estimate its statistics anew.
-MAPPED = [name for name, (_, kinds) in KINDS.items() if kinds and name != "batch norm"]
+MAPPED = [name for name, (_, kinds) in KINDS.items() if kinds and not name.startswith("batch norm")]
 # Networks that differ in what is more than a scale: others are matched by orthogonal maps as these, or by none.
 ROTATED = ("before, mean square", "before, mean and deviation", "packed", "lora", "nothing between")
 
 
 @pytest.mark.parametrize(
     ("name", "group", "method"),
-    [(name, "full", method) for name in MAPPED for method in ("activation", "weight")]
+    # No activation tells experts apart.
+    [(name, "full", method) for name in MAPPED for method in ("activation", "weight")[name == "experts" :]]
     + [(name, "orthogonal", "activation") for name in ROTATED],
 )
 def test_planted_maps_and_permutations_are_undone(name, group, method):

@@ -11,7 +11,8 @@ from symlab.alignment.forward import outputs
 from symlab.connectivity import learning
 from symlab.connectivity.learning import learned_maps, moved
 from symlab.own.learning import CLOSED_FORM, CONTROL, LEARNED, Learned, untrained_weights
-from symlab.symmetries.actions import act, actions_of, exponential
+from symlab.symmetries.actions import Action, act, actions_of, exponential
+from symlab.symmetries.symmetry_spec import SymmetrySpec
 
 
 def network(seed, activation=nn.ReLU):
@@ -26,6 +27,17 @@ def batch(n=200):
 
 def actions_at(module, x):
     return actions_of(module, trace(module, x[:4]), x[:4], module.state_dict())
+
+
+@pytest.mark.parametrize("scales", [True, False])
+def test_planes_turn_and_grow_as_the_exponential_says(scales):
+    X = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    expected = torch.zeros_like(X)
+    for i, j in (planes := ((0, 2), (1, 3))):
+        expected[:, j, i], expected[:, i, j] = X[:, j, i], -X[:, j, i]
+        expected[:, i, i] = expected[:, j, j] = X[:, i, i] if scales else 0
+    found = exponential(Action("a", "planes", {}, SymmetrySpec({}, {}), planes=planes), X, scales)
+    torch.testing.assert_close(found, torch.matrix_exp(expected))
 
 
 def test_a_planted_map_near_the_optimum_is_recovered():

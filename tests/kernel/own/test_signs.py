@@ -24,16 +24,16 @@ def mlp(activation):
 class Gated(nn.Module):
     """A residual stream normalised by its mean square with gains, and a gated layer, its two maps in one matrix."""
 
-    def __init__(self, activation=functional.silu, mean=False, in_turns=False):
+    def __init__(self, activation=functional.silu, mean=False, in_turns=False, in_rows=False):
         super().__init__()
-        self.activation, self.mean, self.in_turns = activation, mean, in_turns
+        self.activation, self.mean, self.in_turns, self.in_rows = activation, mean, in_turns, in_rows
         self.first, self.both = nn.Linear(6, 8), nn.Linear(8, 24, bias=False)
         self.down, self.head = nn.Linear(12, 8, bias=False), nn.Linear(8, 3)
         self.gain1, self.gain2 = nn.Parameter(torch.ones(8)), nn.Parameter(torch.ones(8))
 
     def normed(self, x, gain):
         x = x - x.mean(-1, keepdim=True) if self.mean else x
-        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * gain
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * (gain.view(1, 8) if self.in_rows else gain)
 
     def forward(self, x):
         x = self.first(x)
@@ -117,6 +117,42 @@ class Sines(nn.Sequential):
         return self[1](torch.sin(self[0](x)))
 
 
+class Waves(nn.Module):
+    """Sines of many frequencies, each of all neurons, side by side or, by way of that, summed up."""
+
+    def __init__(self, n, summed=False):
+        super().__init__()
+        self.n, self.summed = n, summed
+        self.first, self.head = nn.Linear(6, 8), nn.Linear(8 if summed else 8 * n, 3)
+
+    def forward(self, x):
+        x = self.first(x)
+        waves = torch.cat([torch.sin((1 + n / 9) * x) for n in range(self.n)], 1)
+        return self.head(waves.view(-1, self.n, 8).sum(1) if self.summed else waves)
+
+
+class Counted(nn.Linear):
+    """The sum of its neurons, thrice."""
+
+    def __init__(self):
+        super().__init__(6, 8)
+
+    def forward(self, x):
+        return torch.tanh(super().forward(x)) @ torch.ones(8, 3, dtype=x.dtype)
+
+
+class Beside(nn.Module):
+    """Numbers of neurons and numbers of samples in one tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        hidden = torch.tanh(self.first(x))
+        return self.head(hidden) + torch.cat([hidden.sum(0), x.sum(1)]).square().sum()
+
+
 class Recurrent(nn.Module):
     """Texts read by a recurrent layer, or by one of its cells, step by step."""
 
@@ -148,6 +184,7 @@ FREE = {
     "gated": (Gated, GATED),
     # Gates and values stand in turns, as in GPT-OSS.
     "gated, in turns": (lambda: Gated(in_turns=True), GATED),
+    "gated, gains in rows": (lambda: Gated(in_rows=True), GATED),
     "gated by an odd function": (lambda: Gated(torch.tanh), None),
     "normalised by mean and deviation": (lambda: Gated(mean=True), GATED[:3]),
     "batch norm": (Images, [{"stem.weight", "norm.weight"}, {"norm.weight", "head.weight"}]),
@@ -172,6 +209,12 @@ FREE = {
     "RNN of relus": (lambda: Recurrent(nn.RNN, batch_first=True, nonlinearity="relu"), []),
     "LSTM's cell": (lambda: Recurrent(nn.LSTMCell), [{"over.weight_ih", "over.weight_hh", "head.weight"}]),
     "heads, masked": (lambda: Heads(True), [{"q.weight", "k.weight"}, {"v.weight", "out.weight"}] * 2),
+    "beside samples": (Beside, [{"first.weight", "head.weight"}]),
+    "counted": (Counted, []),
+    # Free, but an operation that reads a group in 34 places, or has 64 with those of its result, is not asked.
+    "17 waves": (lambda: Waves(17), []),
+    "32 waves, summed": (lambda: Waves(32, summed=True), []),
+    "8 waves": (lambda: Waves(8), [{"first.weight", "head.weight"}]),
 }
 
 

@@ -25,7 +25,7 @@ def batched_experts(module, h):
 
 
 def sorted_experts(module, h, moved=lambda rows: rows, told=lambda counts: counts.cumsum(0)):
-    """The same as in "grouped_mm": tokens sorted by their experts, and put back; ``moved`` or ``told`` may spoil that."""
+    """The same as in "grouped_mm": tokens sorted by their experts, and put back; moved or told otherwise it is spoiled."""
     weights, which = torch.topk((h @ module.router.T).softmax(-1), 2)
     ids, order = torch.sort(which.reshape(-1))
     ends = told(torch.histc(ids.double(), bins=4, min=0, max=3)).to(torch.int32)
@@ -116,10 +116,12 @@ H = {"first": (6,)}
         (lambda m, h: torch.meshgrid(torch.ones(1, dtype=h.dtype), h.sum(0), indexing="ij")[1] * h, 6, H),
         (lambda m, h: torch.meshgrid(h.sum(0), torch.ones(1, dtype=h.dtype), indexing="xy")[0] * h, 6, H),
         (lambda m, h: rows(h, h.sum(1), h.dtype)[:, None] * h, 6, H),
+        # Fewer positions along another dimension than there are entries.
+        (lambda m, h: h.view(-1, 2, 3).gather(2, torch.zeros_like(h[:, None, :2]).long()).flatten(1), 2, {}),
         (
-            lambda m, h: h.view(-1, 2, 3).gather(2, torch.topk(h.view(-1, 2, 3)[:, :1].sin(), 2)[1]).flatten(1),
+            lambda m, h: h.view(-1, 3, 2).gather(2, (h @ m.matrix > 0).long()[:, :2, None]).flatten(1),
             2,
-            {"first": (3,)},
+            {"matrix": (4,)},
         ),
         (lambda m, h: h * ((h.sum(1, keepdim=True) > 0) & (h > 0) | (h < -1)), 6, H),
         (lambda m, h: h.diff(dim=1), 5, {}),

@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from symlab.errors import UserError
+from symlab.symmetries import dependence
 from symlab.symmetries.symmetry_spec import Concat, Product
 from symlab.symmetries.trace import trace
 
@@ -65,6 +66,7 @@ def test_unknown_operations_are_named_and_their_axes_stay(function, expected):
         (lambda m, h: h * (h.argmax(1, keepdim=True) + 1), None, {}),
         (lambda m, h: h * (h.argmax() + 1), None, {}),
         (lambda m, h: h * torch.eye(6, h.shape[0], dtype=h.dtype).T, None, {}),
+        (lambda m, h: h * torch.ones_like(h.reshape(h.shape[0], 2, 3)).sum(), None, {"first": (6,)}),
         # Regions that do not factor.
         (lambda m, h: h.view(-1, 2, 3).softmax(2).view(-1, 3, 2).tanh(), None, {}),
         (lambda m, h: h.view(-1, 2, 3).mT.reshape(-1, 6)[:, :3], 3, {}),
@@ -225,6 +227,12 @@ def test_group_sizes_of_norms_are_respected():
     assert spec.axes["4.weight"] == (None, Product(("0", "0:1", 4)))
 
 
+def test_of_more_combinations_than_are_looked_at_none_is_within_another(monkeypatch):
+    monkeypatch.setattr(dependence, "MAX_BLOCKS", 0)
+    module = nn.Sequential(nn.Conv2d(4, 12, 1), nn.GroupNorm(4, 12), nn.ReLU(), nn.Flatten(), nn.Linear(48, 2))
+    assert found(module, torch.randn(2, 4, 2, 2, dtype=torch.float64)) == {"0": (4,), "0:1": (3,)}
+
+
 def test_whole_groups_of_a_part_of_a_concatenation_are_its_own():
     class Two(nn.Module):
         def __init__(self):
@@ -290,7 +298,7 @@ def test_pixels_of_windows_stay_where_they_are_folded():
 
 
 def test_channels_keep_their_pixels_when_these_become_channels():
-    module = nn.Sequential(nn.Conv2d(4, 6, 1), nn.PixelUnshuffle(2), nn.ReLU(), nn.Conv2d(24, 2, 1))
+    module = nn.Sequential(nn.Conv2d(4, 6, 1), nn.PixelUnshuffle(2), nn.BatchNorm2d(24), nn.Conv2d(24, 2, 1))
     spec = check(module, torch.randn(2, 4, 4, 4, dtype=torch.float64))
     assert sizes(spec) == {"0": (6,)} and spec.axes["3.weight"] == (None, Product(("0", 4)), None, None)
 
@@ -362,7 +370,7 @@ class Described(nn.Linear):
 
 
 def test_a_state_that_holds_no_tensor_is_refused():
-    with pytest.raises(UserError, match="'middle._extra_state' in the network's state is no tensor"):
+    with pytest.raises(UserError, match=r"'middle\._extra_state' in the network's state is no tensor"):
         trace(Net(lambda m, h: m.middle(F.relu(h)), middle=Described(6, 6)), torch.zeros(2, 4))
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from symlab.errors import UserError
+from symlab.symmetries.dependence import nesting
 from symlab.symmetries.index_sets import (
     IndexSet,
     Unsupported,
@@ -114,6 +115,12 @@ def test_what_cannot_be_reconciled_is_fixed():
     fix(fixed)
     unify(free, fixed)
     assert is_fixed(free)
+
+
+def test_what_is_within_another_is_within_all_that_this_is_in():
+    a, b, c = (IndexSet(2) for _ in "abc")
+    assert nesting({b: {a}, c: {a, b}}, [a, b, c]) == {a: (), b: (a,), c: (a, b)}
+    assert nesting({b: {a}, c: {b}}, [a, b, c]) == {a: (), b: (a,), c: ()}
 
 
 @pytest.mark.parametrize(

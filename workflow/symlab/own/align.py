@@ -242,7 +242,8 @@ def correlations(
     A, B = map(models.network.by_all_names, models.states)
     known_B = permute(B, spec, permutations) if groups_meet(spec) else B
     moments = record_pair_moments(traced, {0: A}, {0: known_B}, shown(models.inputs().split(models.rows)), groups)[0]
-    found = {group: moments.pop(group).correlation() for group in list(moments)}
+    # Of neurons within experts whose activations tell no expert nothing is recorded.
+    found = {group: own.correlation() for group in list(moments) if (own := moments.pop(group)).n}
     if known_B is B:
         return found
     return {group: S[:, np.argsort(joint(group, permutations, spec.groups))] for group, S in found.items()}

@@ -101,7 +101,7 @@ def nesting(found: dict[IndexSet, set[IndexSet]], order: Sequence[IndexSet]) -> 
     while changed:
         changed = False
         for outers in within.values():
-            for outer in list(outers):
+            for outer in sorted(outers, key=rank.__getitem__):
                 if not within[outer] <= outers:
                     outers.discard(outer)
                     changed = True

@@ -182,8 +182,6 @@ def _traced_back(propagation: Propagation, node: fx.Node, names: dict[IndexSet, 
         carries = carries or (name in SCALINGS and len(tensors) == 1)
         if not carries or source not in propagation.varying or source.op == "placeholder":
             break
-        if not _groups(propagation, node, names) <= _groups(propagation, source, names):
-            break
         if RULES.get(name) is RULES["sum"] and _groups(propagation, node, names) != _groups(propagation, source, names):
             break
         node = source
