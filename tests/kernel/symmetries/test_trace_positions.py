@@ -25,7 +25,7 @@ def batched_experts(module, h):
 
 
 def sorted_experts(module, h, moved=lambda rows: rows, told=lambda counts: counts.cumsum(0)):
-    """The same as in "grouped_mm": tokens sorted by their experts, and put back; moved or told otherwise it is spoiled."""
+    """The same as in "grouped_mm": tokens sorted by their experts, and put back, unless moved or told otherwise."""
     weights, which = torch.topk((h @ module.router.T).softmax(-1), 2)
     ids, order = torch.sort(which.reshape(-1))
     ends = told(torch.histc(ids.double(), bins=4, min=0, max=3)).to(torch.int32)
