@@ -189,6 +189,46 @@ def test_classes_without_samples_are_left_out_and_said():
 def test_a_readout_that_no_outputs_come_from_is_asked_for():
     with pytest.raises(UserError, match=r"no nn\.Linear"):
         collapse(nn.Sequential(planted(), nn.Softmax(1)).double(), (torch.randn(30, D).double(), labels()))
+    with pytest.raises(UserError, match=r"no nn\.Linear of Every gives its outputs, of shape \('n', 2, 5\)"):
+        collapse(Every().double(), (torch.randn(30, 4, D).double(), labels()[:, None].expand(-1, 2)))
+
+
+class Every(nn.Module):
+    """The outputs of every second token."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = planted()
+
+    def forward(self, x):
+        return self.layers(x)[:, ::2]
+
+
+class Parts(nn.Module):
+    """A network with parts whose outputs are no features of samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers, self.largest, self.turned = planted(), Part(lambda x: x.argmax(1)), Part(lambda x: x.T)
+
+    def forward(self, x):
+        h = self.layers[0](x)
+        return self.layers[1](h) + 0 * self.largest(h)[:, None] + 0 * self.turned(h).sum()
+
+
+class Part(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def test_parts_without_a_row_of_numbers_for_each_sample_are_no_layers():
+    y = labels()
+    found = collapse(Parts().double(), (math.sqrt(D) * simplex()[y], y))
+    assert found.layers["layer"].tolist() == ["layers.0", "features"]
 
 
 def test_a_readout_that_is_named_needs_no_outputs_but_has_no_certificate():

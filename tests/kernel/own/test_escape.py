@@ -152,11 +152,18 @@ def test_networks_without_such_a_saddle_are_refused(module):
         ({"task": lambda outputs, y: (outputs.argmax(1) == y).float()}, "no metric of your own"),
         *(({name: value}, f"{name} (is )?{value}\\b") for name in ("drop", "h") for value in (0, 1)),
         ({"gradients": 0}, "gradients 0"),
+        ({"weights": mlp().state_dict() | {"0.weight": torch.zeros(24, 64)}}, "no gradient at its weights"),
     ],
 )
 def test_what_no_descent_can_follow_is_refused(options, told):
     with pytest.raises(UserError, match=told):
         escape(mlp(), digits(), **options)
+
+
+def test_a_loss_of_0_at_the_origin_is_refused():
+    x, _ = digits()
+    with pytest.raises(UserError, match="all targets y are 0"):
+        escape(mlp(), (x, torch.zeros(len(x), 10)), task="regression")
 
 
 class Halves(nn.Module):

@@ -1,6 +1,7 @@
 """Weights, targets and data in the forms of other tools: averaged models, Lightning, pandas, one logit a label."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from symlab import UserError, align, collapse, merge, trace
 from symlab.own.data import read_data
+from symlab.own.learning import untrained_weights
 from symlab.own.report import coverage
 
 N = 60
@@ -88,6 +90,34 @@ def test_tables_of_pandas_are_arrays_and_doubles_stay_doubles(pair, data):
     pd.testing.assert_frame_equal(found.scores, align(A, A, B, data).scores, atol=1e-6)
     for kind in ("<f8", ">f8"):
         assert torch.equal(read_data(np.full((2, 6), 0.1, kind), A).x, torch.full((2, 6), 0.1, dtype=torch.float64))
+
+
+class PreTrainedModel(nn.Module):
+    """As transformers has them."""
+
+    __module__ = "transformers.modeling_utils"
+
+
+class Texts(PreTrainedModel):
+    def __init__(self, config):
+        super().__init__()
+        self.config, self.words = config, nn.Embedding(9, 4)
+
+    def forward(self, input_ids, attention_mask=None):
+        return self.words(input_ids).mean(1)
+
+
+@pytest.mark.parametrize(("token", "told"), [(0, 1), (3, 0)])
+def test_that_padding_is_attended_to_is_told_where_there_is_some(token, told):
+    texts = {"input_ids": torch.tensor([[1, 2], [4, token]])}
+    assert len(read_data(texts, Texts(SimpleNamespace(pad_token_id=0))).remarks) == told
+
+
+def test_a_class_of_transformers_is_built_anew_from_its_config():
+    network = Texts(SimpleNamespace(pad_token_id=0))
+    first, again, other = (untrained_weights(network, seed=seed)["words.weight"] for seed in (0, 0, 1))
+    assert torch.equal(first, again) and not torch.equal(first, other)
+    assert not torch.equal(first, network.words.weight)
 
 
 def test_a_path_may_begin_at_home(pair, data, tmp_path, monkeypatch):

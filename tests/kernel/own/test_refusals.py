@@ -1,12 +1,15 @@
 """What is refused names its true cause; what stays in place names the operation that keeps it."""
 
+import json
+
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from symlab import UserError, align, diagnose, merge, trace
+from symlab import SGD, UserError, align, diagnose, merge, mirrors, trace
 from symlab.own.report import coverage
+from symlab.own.weights import read_weights
 
 
 def plain():
@@ -99,7 +102,30 @@ class Waves(nn.Module):
         return self.layers(torch.fft.irfft(torch.fft.rfft(x) * self.weight))
 
 
+class Scores(nn.Module):
+    """How much the heads of tokens attend: dimensions within two heads, and nothing else that may be renumbered."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k = nn.Linear(4, 8), nn.Linear(4, 8)
+
+    def forward(self, x):
+        q, k = (of(x).unflatten(-1, (2, 4)).transpose(1, 2) for of in (self.q, self.k))
+        return (q @ k.mT).softmax(-1).sum(1)
+
+
+def normed(gain=1.0):
+    network = nn.Sequential(nn.Linear(4, 8), nn.RMSNorm(8), nn.Linear(8, 2))
+    nn.init.constant_(network[1].weight, gain)
+    return network
+
+
+def without_gains():
+    return align(normed(), normed(), normed(), (X, Y), group="full", learn=3, untrained=normed(0.0))
+
+
 X, Y = torch.randn(9, 4), torch.arange(9) % 2
+TOKENS = torch.randn(9, 3, 4)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +138,17 @@ X, Y = torch.randn(9, 4), torch.arange(9) % 2
         (lambda: diagnose(plain(), plain(), plain(), None), "needs inputs to compute the network at"),
         (lambda: merge(plain(), [plain()] * 2, None, "weight", repair=True, traced=trace(plain(), X)), "REPAIR needs"),
         (lambda: merge(plain(), [plain(), plain()], X, weights=0.5), r"weights = 0\.5 are no numbers"),
+        (lambda: align(plain(), plain(), plain(), X).curve(), "a curve needs targets"),
+        (lambda: align(X, plain(), plain(), X), "the network is given as a Tensor"),
+        (lambda: align(plain(), plain(), plain(), (X, X[:, 0]), task="classification"), "are no labels of classes"),
+        (lambda: align(plain(), plain(), plain(), (X, Y), task=lambda o, y: o[:1]), r"shape \(1, 2\) for \d+ samples"),
+        (lambda: align(plain(), {0: X}, plain(), X), "A holds 0, and no state dict"),
+        (without_gains, "gains of the untrained network are next to 0"),
+        (lambda: diagnose(Scores(), Scores(), Scores(), TOKENS), "no neurons that one permutation renumbers"),
+        (
+            lambda: mirrors(Scores(), None, (TOKENS, TOKENS[..., :3]), training=SGD(0.1, batch=9), task="regression"),
+            "no group of two neurons or more",
+        ),
     ],
 )
 def test_what_cannot_be_asked_of_networks_or_data_is_told(ask, words):
@@ -156,3 +193,14 @@ def test_a_file_that_stands_for_two_networks_is_refused(tmp_path, call):
         save_file(plain().state_dict(), file)
     with pytest.raises(UserError, match=r"A\.safetensors is named twice"):
         call(*files, (torch.randn(9, 4), torch.arange(9) % 2))
+
+
+def test_lists_of_files_that_are_not_there_or_hold_a_weight_twice_are_refused(tmp_path):
+    index = tmp_path / "model.safetensors.index.json"
+    with pytest.raises(UserError, match=r"index\.json does not exist"):
+        read_weights(index)
+    for name in "ab":
+        save_file({"weight": X, name: Y}, tmp_path / f"{name}.safetensors")
+    index.write_text(json.dumps({"weight_map": {name: f"{name}.safetensors" for name in "ab"}}))
+    with pytest.raises(UserError, match="'weight' lies in two of the files"):
+        read_weights(index)

@@ -361,6 +361,9 @@ def test_every_function_says_what_was_done_to_weights_and_how_targets_are_compar
         "mirrors": mirrors(module, A, (X, y), training=SGD(0.1, batch=20), pairs=1, steps=1),
         "collapse": collapse(module, (X, Y), weights=A),
     }
+    told = ["Aligned(Net, 1 groups, method='activation')", "Merged(Net, 2 networks, method='activation')"]
+    told += ["Diagnosis(Net, 12 neurons)", "Mirrors(Net, 1 pairs)", "Collapse(Net, 2 layers)"]
+    assert [repr(each) for each in found.values()] == told
     for name, each in found.items():
         assert "'model.'" in str(each), name
         assert name == "collapse" or "by squared error" in str(each), name

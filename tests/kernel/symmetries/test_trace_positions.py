@@ -150,6 +150,8 @@ def test_what_is_picked_by_positions_may_be_renumbered(function, n_enters, expec
         (lambda m, h: torch.histc(h.sum(1), bins=6, min=-2, max=2) * h, 6, {}),
         (lambda m, h: torch.histc(counts(h).cumsum(0), bins=1, min=0, max=1) * h, 6, {}),
         (lambda m, h: rows(h, h.argmax(1), torch.long)[:, None] * h, 6, {}),
+        (lambda m, h: counts(h).cumsum(0)[None] * h, 6, {}),
+        (lambda m, h: h + m.matrix[torch.topk(h, 2)[1].reshape(-1).sort()[0]][: h.shape[0]], 6, {}),
         *(
             (lambda m, h, spoiled=spoiled: sorted_experts(m, h, **spoiled), 6, H | {"up": (5,), "down": (6,)})
             for spoiled in (

@@ -67,8 +67,6 @@ def test_unknown_operations_are_named_and_their_axes_stay(function, expected):
         (lambda m, h: h * (h.argmax() + 1), None, {}),
         (lambda m, h: h * torch.eye(6, h.shape[0], dtype=h.dtype).T, None, {}),
         (lambda m, h: h * torch.ones_like(h.reshape(h.shape[0], 2, 3)).sum(), None, {"first": (6,)}),
-        # Regions that do not factor.
-        (lambda m, h: h.view(-1, 2, 3).softmax(2).view(-1, 3, 2).tanh(), None, {}),
         (lambda m, h: h.view(-1, 2, 3).mT.reshape(-1, 6)[:, :3], 3, {}),
         (lambda m, h: torch.cat([h, h[:, 6:].repeat(1, 2)], 1), None, {"first": (6,)}),
     ],
@@ -165,6 +163,8 @@ PARAMETERS = {"vector": (6,), "matrix": (6, 6), "cube": (6, 6, 6), "pixels": (1,
         (lambda m, h: F.channel_shuffle(h[:, :, None, None], 3).flatten(1).tanh(), {"first": (3,), "first:1": (3, 2)}),
         (lambda m, h: h.index_select(1, (m.vector > 0).long()), {"vector": (6,)}),
         (lambda m, h: h[:, (m.vector > 0).long()], {"vector": (6,)}),
+        # Regions that do not factor.
+        (lambda m, h: h.view(-1, 2, 3).softmax(2).view(-1, 3, 2).flatten(1) * m.vector, {}),
         (
             lambda m, h: (h @ torch._weight_norm_interface(m.matrix, m.vector[:, None], 0)[0]).tanh(),
             {"first": (6,), "matrix": (6,)},
@@ -317,11 +317,12 @@ def test_parameters_that_are_not_used_stay():
     assert spec.axes["spare.weight"] == (None, None)
 
 
+@pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize(("copied", "expected"), [(False, {}), (True, {"first": (6,)})])
-def test_parameters_that_share_memory_in_another_layout_stay(copied, expected):
+def test_parameters_that_share_memory_in_another_layout_stay(before, copied, expected):
     module = Net(lambda m, h: F.relu(h)).double()
     transposed = module.first.weight.detach().T
-    module.register_buffer("transposed", transposed.clone() if copied else transposed)
+    (module if before else module.last).register_buffer("transposed", transposed.clone() if copied else transposed)
     assert sizes(trace(module, X).spec) == expected
 
 

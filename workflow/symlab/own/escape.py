@@ -157,6 +157,8 @@ class _Problem:
             raise UserError(f"outputs of shape {tuple(zero.shape)} are not the logits [n, classes] that this needs.")
         self.classes = zero.shape[1:]
         self.at_origin = self._losses(zero.new_zeros(len(self.y), *self.classes), slice(None)).item()
+        if not self.at_origin > 0:
+            raise UserError("all targets y are 0, as the outputs at the origin are: the loss has nowhere to drop.")
 
     def slope(self, W: Sequence[Tensor]) -> tuple[list[Tensor], float]:
         """Gradient of the loss, and its drop as a share of the loss at outputs 0."""

@@ -61,8 +61,6 @@ def weights_of(given: Any, name: str) -> Weights:
     Raises:
         UserError: they are none of these, or cannot be read.
     """
-    if isinstance(given, Weights):
-        return given
     if isinstance(given, str | Path):
         return read_weights(given)
     if isinstance(given, nn.Module):

@@ -59,7 +59,6 @@ class Value:
         positions = self.positions
         if positions is not None and positions.counted is not None:
             fix(positions.of)
-            positions = None
         # As other functions of their indices the positions are others, though they point at the same set.
         positions = positions and replace(positions)
         picked = tuple(pick for pick in self.picked if where_picked(dims, pick[0]) is not None)
