@@ -119,6 +119,18 @@ def test_other_products_are_torchs_bit_for_bit(by_onednn, a, b):
 
 
 @ONEDNN
+@pytest.mark.parametrize("factors", [{"beta": 2}, {"alpha": 0.5}])
+def test_sums_of_multiples_are_torchs_bit_for_bit(by_onednn, factors):
+    def sums():
+        return torch.addmm(B, X, W.T, **factors), torch.baddbmm(B.expand(1, 1, -1), X[None], W.T[None], **factors)
+
+    expected = sums()
+    with fast_products():
+        found = sums()
+    assert by_onednn == [] and all(map(torch.equal, found, expected))
+
+
+@ONEDNN
 def test_a_part_of_a_larger_matrix_takes_no_longer(by_onednn):
     """oneDNN itself takes a thousand times as long for it as for a copy."""
 

@@ -76,10 +76,6 @@ class Settings(BaseModel):
         """The settings that a spec was made of, by today's defaults."""
         return cls.model_validate(_without_revisions(spec))
 
-    def columns(self) -> dict[str, Any]:
-        """What tables say of these settings on every row; nothing unless a kind of settings says otherwise."""
-        return {}
-
     def modules(self) -> list[str]:
         """Modules that an experiment with these settings takes by name, whose code counts as its own."""
         return []

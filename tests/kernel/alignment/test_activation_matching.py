@@ -142,6 +142,16 @@ def test_planted_permutations_are_recovered(network):
         assert dict(universe.by_weights) == {"first": [0, 1]}
 
 
+def test_pixels_of_one_image_are_enough():
+    module = nn.Sequential(nn.Conv2d(1, 6, 3), nn.Tanh(), nn.Flatten(), nn.Linear(216, 2))
+    x = torch.randn(1, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    traced, A = trace(module, x), drawn(module, 0)
+    B = permute(A, traced.spec, random_permutations(traced.spec, np.random.default_rng(0)))
+    found = activation_matching(traced, [A], B, x, 50, np.random.default_rng(0))
+    assert found.in_place == ()
+    assert all(torch.equal(tensor, A[name]) for name, tensor in permute(B, traced.spec, found.permutations).items())
+
+
 def test_two_neurons_that_never_vary_are_told_apart_by_their_weights():
     module, x = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)), inputs().flatten(0, 1)
     A = drawn(module, 0)

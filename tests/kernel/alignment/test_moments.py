@@ -40,6 +40,13 @@ def test_equals_corrcoef_on_stored_activations(sizes, d, log_mean, log_std, seed
     np.testing.assert_allclose(streamed(z_a, z_b, [*sizes, 3]), reference(z_a, z_b), atol=1e-5)
 
 
+def test_moments_of_no_samples_add_nothing():
+    moments = PairMoments(3)
+    moments.add(*torch.randn(2, 9, 3, generator=torch.Generator().manual_seed(0)))
+    for joined in (moments.joined(PairMoments(3)), PairMoments(3).joined(moments)):
+        assert joined.n == 9 and np.array_equal(joined.correlation(), moments.correlation())
+
+
 def test_large_mean_and_small_variance_survive_float32():
     generator = torch.Generator().manual_seed(0)
     z_a = 1000 + 0.05 * torch.randn(5000, 8, generator=generator)

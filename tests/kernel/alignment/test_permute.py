@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symlab.alignment.forward import outputs
-from symlab.alignment.permute import AlignmentError, _changed, check_alignment, permute
+from symlab.alignment.permute import AlignmentError, _changed, check_alignment, differences, permute
 from symlab.networks import MLP, build
 from symlab.symmetries.symmetry_spec import Group, SymmetrySpec, identity, inverse, random_permutations
 from symlab.symmetries.trace import trace
@@ -140,3 +140,22 @@ def test_a_submodule_under_two_names_is_put_back_as_it_was():
         torch.testing.assert_close(outputs(module, state, x), other(x).detach())
     assert isinstance(module.part.weight, torch.nn.Parameter) and module.tied.weight is module.part.weight
     assert torch.equal(module(x), before)
+
+
+@pytest.mark.parametrize(("second", "difference"), [([1, 2], 0.0), ([1, 3], 1.0)])
+def test_integers_are_the_same_or_are_not(second, difference):
+    assert differences(torch.tensor([1, 2]), torch.tensor(second)) == (1.0, difference, 0.0)
+
+
+class Narrow(torch.nn.Linear):
+    """It makes float32 of its inputs, which does not go with weights of float64."""
+
+    def forward(self, x):
+        return super().forward(x.float())
+
+
+def test_samples_that_change_are_counted_in_float32_where_a_network_has_no_float64():
+    module, x = Narrow(2, 3), torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    state = {name: tensor.detach() for name, tensor in module.state_dict().items()}
+    other = state | {"weight": state["weight"] + torch.tensor([1.0, 0.0])}
+    assert (_changed(module, state, state, x), _changed(module, state, other, x)) == (0, 2)

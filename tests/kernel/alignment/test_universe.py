@@ -125,3 +125,9 @@ def test_arguments_that_do_not_fit_are_told(data, method, words):
     module = build(NETWORKS["mlp"], N_INPUTS, 2)
     with pytest.raises(UserError, match=words):
         align(module, module, module, data, method)
+
+
+def test_one_network_alone_is_matched_to_nothing():
+    spec, state = one_layer(0)
+    with pytest.raises(UserError, match="at least two; got 1"):
+        match_to_universe(Traced(spec, None, nn.Identity(), {}), [state], np.random.default_rng(0))

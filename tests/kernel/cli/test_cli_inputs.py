@@ -5,6 +5,7 @@ import inspect
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -114,6 +115,18 @@ def test_a_prefix_is_told_taken_off_and_written_back(mlps, capsys):
     permuted = mlps.load("out/permuted.safetensors")
     assert permuted.keys() == {prefix + name for name in state}
     assert all(torch.equal(permuted[prefix + name], tensor) for name, tensor in plain.items())
+
+
+def test_operations_that_are_not_understood_are_told(tmp_path, monkeypatch, capsys):
+    class Drawn(torch.nn.Sequential):
+        def forward(self, x):
+            return self[1](torch.renorm(self[0](x), 2, 0, 1.0))
+
+    module = SimpleNamespace(build=lambda: Drawn(torch.nn.Linear(4, 6), torch.nn.Linear(6, 3)))
+    monkeypatch.setitem(sys.modules, "not_understood", module)
+    np.savez(tmp_path / "data.npz", x=np.ones((3, 4), np.float32))
+    main(["trace", "not_understood:build", "--data", str(tmp_path / "data.npz")])
+    assert "Not understood: operation renorm in 'Drawn'" in capsys.readouterr().out
 
 
 def test_a_prefix_that_only_the_module_has(mlps):

@@ -4,6 +4,8 @@ import pytest
 
 from symlab.connectivity.barrier import barriers, largest
 from symlab.errors import UserError
+from symlab.measures.job import Job
+from symlab.measures.tables import barriers_of_curves
 
 LAMBDAS = np.linspace(0, 1, 25)
 
@@ -62,6 +64,14 @@ def test_two_curves_mistaken_for_one_are_refused():
     curves = pd.concat([table(LAMBDAS, LAMBDAS, pair=0, split=split) for split in ("train", "test")])
     with pytest.raises(UserError, match="column missing"):
         barriers(curves, ["pair"])
+
+
+def test_a_measure_of_curves_tells_them_by_all_that_is_not_measured():
+    curves = pd.concat(
+        [table(LAMBDAS, LAMBDAS * n, pair=n, split=split) for n in (1, 2) for split in ("train", "test")]
+    )
+    found = barriers_of_curves({"curves.csv": curves.assign(chord=LAMBDAS.mean())}, Job("study"))
+    pd.testing.assert_frame_equal(found, barriers(curves, ["pair", "split"]))
 
 
 def test_of_several_curves_each_has_a_barrier_of_its_own():

@@ -85,6 +85,12 @@ def test_other_digest_is_refused_before_anything_is_parsed(archive, monkeypatch)
         cifar10.read_archive(archive, digest)
 
 
+def test_what_is_no_archive_is_refused(archive):
+    archive.write_bytes(b"no archive")
+    with pytest.raises(UserError, match=r"archive\.tar\.gz cannot be read .*: replace it by an intact copy"):
+        cifar10.read_archive(archive, sha256(archive))
+
+
 def test_random_split_partitions_all_images(tiny_cifar10):
     dataset = load(spec(), tiny_cifar10)
     parts = [numbers(x) for x in (dataset.x_train, dataset.x_val, dataset.x_test)]

@@ -124,6 +124,12 @@ def test_wrong_tables(tmp_path, content, sentence):
     assert str(path) in str(error.value)
 
 
+def test_what_is_no_table_is_refused(tmp_path):
+    (tmp_path / "train.parquet").write_bytes(b"no table")
+    with pytest.raises(UserError, match=r"train\.parquet cannot be read as parquet \(.*\): replace"):
+        cifar10_jpeg.read_parquet(tmp_path / "train.parquet", 1)
+
+
 @pytest.mark.parametrize("kind", [pa.uint8(), pa.int64(), pa.int32()])
 def test_any_integer_type_of_labels_and_several_batches(tmp_path, kind):
     path = tmp_path / "train.parquet"

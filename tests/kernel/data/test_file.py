@@ -116,6 +116,22 @@ def test_networks_refuse_images_that_are_no_squares(block: dict[str, Any]) -> No
     assert "square images" in str(network.misfit((2, 3, 5)))
 
 
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        ({"name": "resnet20"}, "resnet20 reads images, but its samples are none"),
+        ({"name": "causal_transformer", "patch": 2}, "patch cuts images, but its samples are none"),
+        ({"name": "causal_transformer", "vocabulary": 9}, "None"),
+    ],
+)
+def test_networks_of_images_refuse_other_samples(block: dict[str, Any], told: str) -> None:
+    assert told in str(choose(NETWORKS, block, "name").misfit(None))
+
+
+def test_a_path_may_begin_at_home() -> None:
+    assert File(source="file", path="~/own.npz").reads == [str(Path.home() / "own.npz")]
+
+
 def test_a_file_that_is_none_is_told_before_anything_runs(tmp_path: Path) -> None:
     missing = File(source="file", path=str(tmp_path / "none.npz"))
     with pytest.raises(UserError, match="does not exist"):

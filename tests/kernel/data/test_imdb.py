@@ -66,6 +66,19 @@ def test_contexts_are_the_first_words_of_long_reviews_that_occur_once(data_dir):
     np.testing.assert_array_equal(dataset.split("test")[0], dataset.x_test)
 
 
+def test_of_fewer_contexts_half_have_each_label(tmp_path):
+    write_tree(tmp_path / "aclImdb", "train", [(f"w{n} w{n + 1} a b", n % 3 == 0) for n in range(30)])
+    write_tree(tmp_path / "aclImdb", "test", TEST)
+    of_words = {"source": "imdb", "context": 4, "vocabulary": 40}
+    found = [load(Imdb(**of_words, n_samples=n, seed=seed), tmp_path) for n, seed in ((None, 0), (10, 0), (10, 1))]
+    whole, first, other = (
+        {(*row, y) for rows, ys in map(of.split, ("train", "val")) for row, y in zip(rows.tolist(), ys, strict=True)}
+        for of in found
+    )
+    assert len(whole) == 30 and first < whole and other < whole and first != other
+    assert [sum(row[-1] for row in rows) for rows in (first, other)] == [5, 5]
+
+
 def test_what_is_missing_or_wrong_is_named(tmp_path):
     with pytest.raises(UserError, match="aclImdb"):
         load(spec(), tmp_path)

@@ -46,6 +46,14 @@ def test_tokens_and_weights_of_a_vit_have_the_deviations_of_their_kind():
     assert first["blocks.0.attention.query.weight"].std().item() == pytest.approx(96**-0.5, rel=0.05)
 
 
+def test_tokens_of_a_causal_transformer_are_drawn_with_deviation_1():
+    module = build(choose(NETWORKS, {"name": "causal_transformer", "width": 64, "vocabulary": 200}), 6, 5)
+    first, other = (sample_parameters(module, Lecun(name="lecun"), torch.Generator().manual_seed(n)) for n in (0, 1))
+    assert first["embedding.weight"].std().item() == pytest.approx(1, rel=0.02)
+    assert first["positions"].std().item() == pytest.approx(0.02, rel=0.2)
+    assert not torch.equal(first["embedding.weight"], other["embedding.weight"])
+
+
 @pytest.mark.filterwarnings("ignore:There is a performance drop because we have not yet implemented the batching rule")
 @pytest.mark.parametrize("network", EVERY)
 def test_replicas_run_side_by_side(network):

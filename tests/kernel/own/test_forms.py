@@ -1,5 +1,6 @@
 """Weights, targets and data in the forms of other tools: averaged models, Lightning, pandas, one logit a label."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.optim.swa_utils import AveragedModel
 
 from symlab import UserError, align, collapse, merge, trace
+from symlab.batches import leaves, prediction
 from symlab.own.data import read_data
 from symlab.own.learning import untrained_weights
 from symlab.own.report import coverage
@@ -90,6 +92,19 @@ def test_tables_of_pandas_are_arrays_and_doubles_stay_doubles(pair, data):
     pd.testing.assert_frame_equal(found.scores, align(A, A, B, data).scores, atol=1e-6)
     for kind in ("<f8", ">f8"):
         assert torch.equal(read_data(np.full((2, 6), 0.1, kind), A).x, torch.full((2, 6), 0.1, dtype=torch.float64))
+
+
+@dataclass
+class Output:
+    hidden: torch.Tensor
+    others: list[torch.Tensor]
+
+
+def test_tensors_of_dataclasses_are_found_in_order():
+    one, two, three = torch.arange(3.0).unbind()
+    assert leaves((Output(two, [three]), one)) == [two, three, one] and prediction(Output(two, [three])) is two
+    with pytest.raises(ValueError, match="a dict holds no tensor"):
+        prediction({"name": "none"})
 
 
 class PreTrainedModel(nn.Module):

@@ -346,7 +346,7 @@ def test_neurons_of_which_decay_leaves_nothing_merge_in_one_step(data):
     """1 - lr (H + decay) = 0 where no sample reaches a pair, so that H = 0."""
     net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 1))
     state = {name: torch.full_like(tensor, -float(name == "0.bias")) for name, tensor in net.state_dict().items()}
-    row = mirrors(net, state, data, training=SGD(1.0, decay=1.0, batch=10), pairs=1, steps=3, task="regression").pairs
+    row = mirrors(net, state, data, training=SGD(1.0, 1.0, batch=10), pairs=1, steps=3, task="regression").pairs
     assert row["exponent"].tolist() == [-np.inf] and row["merges"].tolist() == [True]
 
 

@@ -262,6 +262,20 @@ def test_what_is_no_mirror_is_refused_in_a_sentence(tmp_path, matrix, said):
         parametrisation_of({"P": "matrix", "file": str(tmp_path / "O.npy")}, drawn(*SHAPE)).start(drawn(*SHAPE))
 
 
+def test_an_axis_that_a_parameter_lacks_is_refused(tmp_path):
+    np.save(tmp_path / "O.npy", np.eye(6, 2))
+    for mirror, theta, said in (
+        (
+            {"P": "matrix", "file": str(tmp_path / "O.npy"), "axis": 2},
+            drawn(*SHAPE),
+            "theta is 6 x 4 and has no axis 2",
+        ),
+        ({"P": "columns"}, drawn(6), "theta, 6, has no columns"),
+    ):
+        with pytest.raises(UserError, match=said):
+            parametrisation_of(mirror, theta).start(theta)
+
+
 def test_columns_that_are_exact_in_half_precision_are_taken(tmp_path):
     columns = torch.eye(SHAPE[1], 2, dtype=torch.bfloat16)
     safetensors.torch.save_file({"O": columns}, tmp_path / "half.safetensors")

@@ -1,6 +1,7 @@
 """Counts of fixed weights: one value, a list, or a mapping from patterns."""
 
 import pytest
+from pydantic import ValidationError
 
 from symlab.errors import UserError
 from symlab.schemes import WAsymmetric
@@ -35,6 +36,12 @@ def test_every_way_to_give_counts(scheme, expected):
 def test_tables_tell_the_first_fraction(amount, told):
     columns = WAsymmetric(name="w_asymmetric", sigma_F=2, **amount).columns()
     assert columns == {"scheme": "w_asymmetric", "sigma_F": 2, "fixed_fraction": told}
+
+
+@pytest.mark.parametrize("amounts", [{}, {"n_fixed": 3, "fixed_fraction": 0.1}])
+def test_exactly_one_amount_is_given(amounts):
+    with pytest.raises(ValidationError, match="exactly one of n_fixed and fixed_fraction"):
+        WAsymmetric(name="w_asymmetric", sigma_F=1, **amounts)
 
 
 @pytest.mark.parametrize(

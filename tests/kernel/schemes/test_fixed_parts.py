@@ -99,6 +99,9 @@ def test_effective_is_f_plus_d_times_w():
     assert effective(W, None, D).tolist() == [0, 6]
     assert effective(W, F, None).tolist() == [12, 23]
     assert effective(W, None, None).tolist() == [2, 3]
+    for parts in ((F, D), (None, D), (F, None)):
+        Affine(*parts).compose_into(target := torch.empty(2), W)
+        assert torch.equal(target, effective(W, *parts))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import os
 import signal
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -131,6 +132,16 @@ def test_directions_are_those_of_two_loops_over_the_pairs_that_are_kept(iteratio
             found.useful[0], found.useful[1, 2] = False, False
     for row, direction in enumerate(found._direction()):
         torch.testing.assert_close(direction, two_loops(found, row), rtol=1e-9, atol=1e-12)
+
+
+def test_an_uphill_direction_is_left_for_steepest_descent():
+    def evaluate(theta):
+        return theta.square().sum(dim=1) / 2, theta
+
+    found = LBFGS(evaluate, torch.tensor([[3.0, 4.0]] * 2).double(), memory=4, tolerance=0)
+    found.scale[0] *= -1
+    found.iterate()
+    assert float(found.value[0]) < 12.5 and torch.equal(*found.theta)
 
 
 def test_where_no_step_falls_it_ends():
@@ -317,6 +328,8 @@ def test_what_cannot_be_minimised_is_refused(monkeypatch):
             Recipe(**{"epochs": 1, "weight_decay": 0, "batch_size": None, "polish": {}} | changes)
     with pytest.raises(ValidationError, match="without polish"):
         Recipe(epochs=0)
+    with pytest.raises(UserError, match="does not go with SimpleNamespace"):
+        Polisher(SimpleNamespace(), (), Polish())
     monkeypatch.setattr(LBFGS, "iterate", lambda self: pytest.fail("It was refused too late."))
     for single in (0, 0.5):
         with pytest.raises(UserError, match="scheme standard"):
