@@ -5,6 +5,7 @@ Two seeds of one mask with batch norm; the splits differ in size, mean and covar
 
 from itertools import combinations
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from scipy.optimize import linear_sum_assignment
 from torch import nn
 
 from symlab.connectivity.path import curve
+from symlab.data import Digits, load
+from symlab.data.dataset import save
+from symlab.measures import symmetries
 from symlab.measures.identify import measure_swap_costs
 from symlab.measures.interpolate import walk_paths
 from symlab.measures.job import Job
@@ -20,7 +24,10 @@ from symlab.measures.match import match_pairs
 from symlab.measures.moments import correlate_activations
 from symlab.measures.rows import rows_at_once
 from symlab.measures.settings import Identification, Interpolation, Matching
-from symlab.networks import build
+from symlab.networks import NETWORKS, build
+from symlab.settings import choose
+from symlab.symmetries.stored_forward import NotStorable, store
+from symlab.symmetries.trace import trace
 
 from .conftest import EPOCHS, NETWORK, SIZES
 
@@ -221,3 +228,27 @@ def test_swap_costs_are_of_each_layers_own_inputs_at_the_end_of_training(models,
                 cost(i, j) + cost(j, i) - cost(i, i) - cost(j, j) for i, j in zip(rows["i"], rows["j"], strict=True)
             ]
             np.testing.assert_allclose(rows["swap_cost"], expected, rtol=1e-3, atol=1e-3)
+
+
+class Drawn(nn.Module):
+    """Its operation between the linear maps is none that the tracer knows."""
+
+    def __init__(self, n_inputs, n_outputs):
+        super().__init__()
+        self.first, self.last = nn.Linear(n_inputs, 5), nn.Linear(5, n_outputs)
+
+    def forward(self, x):
+        return self.last(torch.renorm(self.first(x), 2, 0, 1.0))
+
+
+def test_a_network_is_traced_at_the_inputs_of_a_data_set_and_told_where_it_cannot_be_stored(tmp_path, monkeypatch):
+    path, spec, told = tmp_path / "digits.safetensors", {"name": "mlp", "widths": [5]}, []
+    save(path, load(Digits(source="digits"), None))
+    traced = trace(build(choose(NETWORKS, spec), 64, 10), torch.zeros(2, 64))
+    assert symmetries.trace_network(spec, path, told.append) == store(traced) and told == []
+    monkeypatch.setattr(symmetries, "build", lambda _, n_inputs, n_outputs: Drawn(n_inputs, n_outputs))
+    assert symmetries.trace_network(spec, path, told.append)["spec"]["groups"] == {}
+    monkeypatch.setattr(symmetries, "store", raising := Mock(side_effect=NotStorable("of one size")))
+    assert symmetries.trace_network(spec, path, told.append) is None and raising.called
+    assert ["renorm" in line for line in told] == [True, True, False]
+    assert told[-1] == "mlp is traced by each job: of one size"

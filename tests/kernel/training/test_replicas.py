@@ -6,15 +6,19 @@ import pytest
 import torch
 from torch import nn
 
+from symlab.data import Digits, load
 from symlab.errors import UserError
-from symlab.networks import NETWORKS, build
+from symlab.networks import INITS, NETWORKS, build
+from symlab.schemes import SCHEMES as ALL_SCHEMES
 from symlab.settings import choose
 from symlab.training import stack_size
 from symlab.training.objective import Replica
 from symlab.training.on_samples import TrainingData
+from symlab.training.replicas import Run, train_block
 from symlab.training.samples import losses
 from symlab.training.schedule import learning_rate
 from symlab.training.settings import Recipe
+from symlab.training.variant import train_variant
 
 SCHEMES = [
     {"name": "standard"},
@@ -183,3 +187,19 @@ def test_a_gpu_gives_what_the_cpu_gives_up_to_rounding(train, scheme):
     for epoch in (0, 2):
         for name, tensor in blocks[0].snapshots[epoch].items():
             torch.testing.assert_close(tensor, blocks[1].snapshots[epoch][name], rtol=1e-3, atol=1e-4)
+
+
+def test_a_variant_is_trained_as_its_spec_says_and_its_header_tells():
+    dataset = load(Digits(source="digits"), None)
+    parts = {"network": {"name": "mlp", "widths": [5]}, "init": {"name": "torch"}, "scheme": SCHEMES[2]}
+    named = {"study": "s", "variant": "v", **parts, "recipe": {"epochs": 1, "lr": 0.01}}
+    block, header = train_variant({**named, "replicas": [[0, 1], [0, 2]], "epochs": [0, 1]}, dataset, "cpu", print)
+    assert header == {**named, "n_inputs": 64, "n_outputs": 10}
+    data = TrainingData(*map(torch.from_numpy, (*dataset.split("train"), *dataset.split("val"))), "classification")
+    chosen = (choose(kinds, parts[part]) for kinds, part in ((ALL_SCHEMES, "scheme"), (INITS, "init")))
+    recipe = Recipe(epochs=1, lr=0.01)
+    run = Run(lambda: build(choose(NETWORKS, parts["network"]), 64, 10), data, *chosen, recipe, [0, 1], ("s", "v"))
+    expected = train_block(run, [Replica(0, 1), Replica(0, 2)])
+    assert block.snapshots.keys() == expected.snapshots.keys() == {0, 1}
+    for epoch, snapshot in expected.snapshots.items():
+        assert all(torch.equal(block.snapshots[epoch][name], tensor) for name, tensor in snapshot.items())
