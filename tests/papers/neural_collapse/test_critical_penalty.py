@@ -77,6 +77,7 @@ def test_gradients_are_centred_before_training_has_made_them_so():
     torch.testing.assert_close(g.sum(0), torch.zeros(6).double(), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_new_branches_are_born_below_what_is_predicted_and_living_ones_hold_out(experiment):
     """On few digits; every penalty begins with the networks of the least one."""
     settings = CriticalPenalty(per_class=6, width=16, L=[2], last_penalty=[0.005], effort=100, halvings=2, seeds=2)
