@@ -49,6 +49,14 @@ def test_data_that_a_grid_does_not_name_need_not_fit_it():
     assert parse({"datasets.own": LISTED, "studies.own": study}).studies["own"].datasets() == ["digits", "own"]
 
 
+@pytest.mark.parametrize(("given", "place"), [(0, "widths"), (1, "widths.1")])
+def test_a_grid_that_gives_nothing_is_named(given, place):
+    grid = {"M": 6, "d": [8], "m": [7]}
+    grids = [grid | {"runs": 2}] * given + [grid]
+    with pytest.raises(UserError, match=rf"studies\.own\.teacher_student\.{place} is not allowed: it needs runs"):
+        parse({"studies.own": {"teacher_student": {"widths": grids}}})
+
+
 def test_errors_name_the_file():
     with pytest.raises(UserError, match=r"^Config my\.yaml: unknown key colour; known keys are results, "):
         parse_config({**TINY, "colour": 1}, "Config my.yaml")

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import symlab
-from symlab.pipeline.job import device_of, run
+from symlab.pipeline.job import device_of, measure_named, run
 from symlab.artifacts import write_text
 from symlab.device import gpu_is_likely
 from symlab.errors import Interrupted, UserError
@@ -64,6 +64,10 @@ def test_a_job_that_asked_the_scheduler_for_no_gpu_uses_none_and_needs_none(monk
 def test_jobs_ask_for_a_gpu_where_there_is_one_or_the_config_says_so(monkeypatch, there):
     monkeypatch.setattr("symlab.device.Path", lambda _: SimpleNamespace(exists=lambda: there))
     assert [gpu_is_likely(asked) for asked in ("cpu", "auto", "cuda")] == [False, there, True]
+
+
+def test_measures_are_those_of_the_kernel_and_of_papers():
+    assert {name: measure_named(name) for name in MEASURES} == MEASURES
 
 
 def test_a_mistake_is_told_on_the_terminal_and_in_the_log(job, capsys):

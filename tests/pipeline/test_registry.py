@@ -9,7 +9,9 @@ import pytest
 
 import symlab
 from symlab.measures import is_table
-from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, TABLES, maker_of, paper_of
+from symlab.measures.settings import Matching
+from symlab.papers.permutation_invariance.settings import Widths
+from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, TABLES, maker_of, paper_of, settings_of_spec
 
 PACKAGE = Path(symlab.__file__).parent
 LINES = [*MEASURES.values(), *EXPERIMENTS.values(), *TABLES.values()]
@@ -34,6 +36,12 @@ def test_a_figure_has_a_file_and_tables_that_something_makes(figure):
     # Figures of one subject share a file, whose name has all their numbers.
     assert not number or re.search(rf"_0?{number[1]}[a-z]?_", figure.module)
     assert set(figure.tables) <= {"history.csv", *TABLES, *(output for line in LINES for output in outputs_of(line))}
+
+
+def test_settings_come_back_from_their_specs():
+    assert settings_of_spec("matching", Matching().spec()) == Matching()
+    grids = [Widths(M=6, d=[8], m=[7], runs=runs) for runs in (2, 4)]
+    assert settings_of_spec("teacher_student.widths", [grid.spec() for grid in grids]) == grids
 
 
 def outputs_of(line):

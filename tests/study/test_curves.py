@@ -26,6 +26,11 @@ def test_a_case_has_its_means_in_rising_order_and_the_fewest_units(rows):
     assert up.n == 25 and curves(rows, ["y"], "m", ["kind"], number="pairs")[0].n == 250
 
 
+def test_a_case_without_places_has_no_curve(rows):
+    rows.loc[rows["kind"] == "up", "m"] = np.nan
+    assert [curve.case.key for curve in curves(rows, ["y"], "m", ["kind"])] == [{"kind": "down"}]
+
+
 def test_errors_are_those_of_the_means(rows):
     """200 draws give a standard deviation to a twentieth; a statistic that is linear has a formula for it."""
     (up, _) = curves(rows, ["y"], "m", ["kind"])

@@ -283,6 +283,11 @@ def test_planted_signs_and_permutations_are_undone(name):
     assert not all(torch.equal(plain.permuted[entry], tensor) for entry, tensor in A.items())
 
 
+@pytest.mark.parametrize("name", ["gated", "gated, gains in rows"])
+def test_gains_are_known_by_what_they_multiply(name):
+    assert sorted(flip.gain[0] for flip in free_signs(name)[1] if flip.gain) == ["gain1", "gain2"]
+
+
 def test_signs_of_gains_are_settled_before_the_order_of_a_stream():
     """A stream between a norm's centred values has no signs: networks that differ are ordered as without signs."""
     module, x = drawn("normalised by mean and deviation")

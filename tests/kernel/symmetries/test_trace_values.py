@@ -58,6 +58,14 @@ def test_values_at_other_batch_sizes_when_the_forward_asks_for_it():
     torch.testing.assert_close(values, F.relu(x @ state["first.weight"].T + state["first.bias"]))
 
 
+def test_values_where_of_a_view_the_shape_alone_is_read():
+    module = Net(lambda m, h: torch.ones_like(h.reshape(h.shape[0], 2, 3)).sum(2).repeat_interleave(3, 1) * F.relu(h))
+    traced, state, x = trace(module, torch.zeros(2, 4)), random_state(module), torch.randn(5, 4)
+    (point,) = traced.spec.points["first"]
+    found = traced.values(state, x, [point.value])[point.value]
+    torch.testing.assert_close(found, 3 * F.relu(x @ state["first.weight"].T + state["first.bias"]))
+
+
 def test_only_what_is_wanted_is_computed():
     module = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 2))
     traced = trace(module, torch.zeros(2, 4))
