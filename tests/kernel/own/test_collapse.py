@@ -227,7 +227,7 @@ class Part(nn.Module):
 
 def test_parts_without_a_row_of_numbers_for_each_sample_are_no_layers():
     y = labels()
-    found = collapse(Parts().double(), (math.sqrt(D) * simplex()[y], y))
+    found = collapse(Parts().double(), (math.sqrt(D) * simplex()[y], y), layers=["layers.0", "largest", "turned"])
     assert found.layers["layer"].tolist() == ["layers.0", "features"]
 
 
