@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from symlab.artifacts import write_table
+from symlab.artifacts import ArtifactError, write_table
 from symlab.errors import UserError
 from symlab.pipeline import drawing
 from symlab.pipeline.docs import ROOT
@@ -92,6 +92,17 @@ def test_a_disk_that_takes_no_figure_ends_the_job_at_once(job, tmp_path, capsys)
     with pytest.raises(SystemExit):
         run(job)
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_damaged_table_ends_the_job_at_once(job, tmp_path, monkeypatch, capsys):
+    def damaged(tables, style):
+        raise ArtifactError("a.csv is damaged. Delete it and run again.")
+
+    monkeypatch.setattr(drawing, "drawing_of", lambda _: Drawing("About it", "", damaged, id="a"))
+    with pytest.raises(SystemExit):
+        run(job)
+    assert capsys.readouterr().err == "Error: a.csv is damaged. Delete it and run again.\n"
+    assert not [*tmp_path.rglob("*.svg")]
 
 
 def test_places_of_panels_are_points_from_the_upper_left_corner():

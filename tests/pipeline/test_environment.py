@@ -2,9 +2,18 @@
 
 from pathlib import Path
 
+import numpy
 import yaml
 
+from symlab.pipeline import provenance
+
 ENVS = Path(__file__).parents[2] / "envs"
+
+
+def test_a_package_that_is_missing_is_said_to_be(monkeypatch):
+    monkeypatch.setattr(provenance, "PACKAGES", ("numpy", "no-such-package"))
+    found = provenance.versions()
+    assert (found["numpy"], found["no-such-package"]) == (numpy.__version__, "not installed")
 
 
 def test_the_conda_environment_pins_what_the_lock_pins():

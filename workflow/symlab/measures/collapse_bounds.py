@@ -59,8 +59,6 @@ def certified_cosine(loss: float, d: float, K: int, penalty: float) -> float:
 
     def cosine(r: float) -> float:
         fit = loss - penalty * K * r * r / 2
-        if fit <= 0:
-            return math.inf
         margin = math.log((K - 1) / math.expm1(fit))
         return margin * (K - 1) / K / (r * math.sqrt(d))
 
