@@ -169,9 +169,9 @@ def _similarity_of(spec: SymmetrySpec, A: State, B: State) -> float:
 
 
 def _renumbered(M: Matrices, action: Action, permutations: Permutations) -> Matrices:
-    """Matrices for heads in another order."""
+    """Matrices for heads in another order, but for those that constants keep in place."""
     within = action.spec.groups[action.group].within
-    if not within:
+    if not within or within[-1] not in permutations:
         return M
     order = joint(within[-1], permutations, action.spec.groups)
     return M.flatten(0, -3)[torch.as_tensor(order)].reshape(M.shape)
