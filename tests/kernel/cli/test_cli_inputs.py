@@ -16,6 +16,7 @@ from torch import nn
 
 import symlab
 from symlab.cli import COMMANDS, main, parser
+from symlab.cli.texts import results_of
 from symlab.own.data import read_data
 from symlab.own.network import _extremes, prepare
 from symlab.own.weights import Weights, read_weights
@@ -242,6 +243,13 @@ def test_every_option_is_what_the_function_is_asked(name, monkeypatch, tmp_path)
     assert {dest: first[NAMES.get(dest, dest)] for dest in positional} == {
         dest: [dest] if dest == "networks" else dest for dest in positional
     }
+    for result in results_of(name) if "out" in options else ():
+        (tmp_path / result).touch()
+        given = [*positional, *needed, "--out", str(tmp_path)]
+        with pytest.raises(SystemExit, match=f"where {result} lies already"):
+            main([name, *given])
+        assert asked(name, monkeypatch, [*given, "--overwrite"]).keys() == first.keys()
+        (tmp_path / result).unlink()
     assert first.keys() - {"training", "folder"} <= {NAMES.get(dest, dest) for dest in (*positional, *options)}
     for dest in options.keys() - OF_COMMAND - {each for command, each in OF_COMMAND_NAMED if command == name}:
         action, more = options[dest], ["--learn", "1"] * (dest == "untrained")

@@ -93,7 +93,7 @@ class Maps(nn.Module):
     def __init__(self):
         super().__init__()
         self.first = nn.Conv2d(2, 6, 3, padding="same", padding_mode="circular")
-        self.second = nn.Conv2d(6, 4, 3, stride=2, padding=1, dilation=1, bias=False)
+        self.second = nn.Conv2d(6, 4, 3, stride=2, padding=(1, 0), bias=False)
         self.third = nn.Conv1d(4, 5, 3, padding=1)
         self.last = nn.Linear(5, 3)
 
