@@ -34,6 +34,7 @@ from matplotlib import rcParams
 
 from symlab.artifacts import read_table
 from symlab.errors import UserError
+from symlab.measures import is_table
 from symlab.papers import PAPERS
 from symlab.pipeline.docs import REFERENCE
 from symlab.pipeline.ledger import COLUMNS, STAND_IN, claims_of, evaluate_claim, group_claims, row_of
@@ -290,6 +291,9 @@ def test_there_is_room_for_all_that_a_figure_holds(paper, figure):
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.slug)
 def test_what_is_drawn_is_on_the_card(paper):
     assert all((paper.found, paper.terms, paper.scale, paper.heading, paper.headline, paper.captions))
+    made = {table.name for table in paper.tables}
+    made |= {name for maker in (*paper.measures, *paper.experiments) for name in maker.outputs if is_table(name)}
+    assert made == paper.captions.keys(), "Each table has a caption on the card, under its name."
     assert paper.thumbnail[0] in {figure.id for figure in paper.figures}
     files = dict.fromkeys(figure.module for figure in paper.figures)
     drawn = [drawing for name in files for drawing in drawings_of(name)]
