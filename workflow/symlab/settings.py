@@ -32,7 +32,7 @@ def _distinct(values: list[Value]) -> list[Value]:
     return values
 
 
-Distinct = Annotated[list[Value], AfterValidator(_distinct)]
+Distinct = Annotated[list[Value], AfterValidator(_distinct), Field(json_schema_extra={"uniqueItems": True})]
 """A list that has no value twice."""
 Listed = Annotated[Distinct[Value], Field(min_length=1)]
 """A list of one value or more, and none twice; one of two or more is ``Distinct`` with a ``min_length``."""
