@@ -309,20 +309,26 @@ def kept_claims():
     return [claim for path in sorted(REFERENCE.glob("*/claims.csv")) for claim in group_claims(read_table(path))]
 
 
-@each_sentence
-def test_a_sentence_finds_each_of_its_cases(paper, sentence):
-    """On its claim's story, or in a finished run; so that a case that was renamed takes no sentence away in silence."""
+def filled(paper, sentence):
+    """A sentence with what is measured of its claims' stories, or where these lack a case, in a finished run."""
     claims = {claim.id: claim for claim in claims_of(paper)}
     told = {}
     for name, place in sentence.values.items():
         claim = claims[place.claim if isinstance(place, At) else place[0]]
-        if not (found := cases_at(place, kept_claims())):
-            rows = [row_of(paper, claim, "", "", *case) for case in judged(paper, claim)]
-            found = cases_at(place, group_claims(pd.DataFrame(rows, columns=COLUMNS)))
-            assert found, f"No case of {claim.id} is at {place}; its story has {[row['case'] for row in rows]}."
+        rows = [row_of(paper, claim, "", "", *case) for case in judged(paper, claim)]
+        of_story = group_claims(pd.DataFrame(rows, columns=COLUMNS))
+        found = cases_at(place, of_story) or cases_at(place, kept_claims())
+        assert found, f"No case of {claim.id} is at {place}; its story has {[row['case'] for row in rows]}."
         told[name] = Told(found[:1])
-    for text in (sentence.text, sentence.otherwise):
-        assert "{" not in text.format(**told)
+    return [text.format(**told) for text in (sentence.text, sentence.otherwise)]
+
+
+@each_sentence
+def test_a_sentence_finds_each_of_its_cases_and_tells_them_as_it_did(paper, sentence):
+    """So that a case that was renamed takes no sentence away in silence, and none tells another number than it says."""
+    now = filled(paper, sentence)
+    assert "{" not in "".join(now)
+    assert now == values_kept(paper.slug)["sentences"].get(sentence.text), "Read it, and write it down: see above."
 
 
 if __name__ == "__main__":
@@ -337,6 +343,7 @@ if __name__ == "__main__":
         pictures = {paper.number(figure.id): draw(paper, figure) for figure in paper.figures}
         values["looks"] = {name: looks_of(picture) for name, picture in pictures.items()}
         values["with few networks"] = few
+        values["sentences"] = {each.text: filled(paper, each) for of, each in SENTENCES if of is paper}
         values["pictures"] = {name: held_by(picture) for name, picture in pictures.items()}
         lines = (f"{json.dumps(name)}: {json.dumps(kept, ensure_ascii=False)}" for name, kept in values.items())
         kept_values(paper).write_text("{\n" + ",\n".join(lines) + "\n}\n")
