@@ -309,6 +309,12 @@ def kept_claims():
     return [claim for path in sorted(REFERENCE.glob("*/claims.csv")) for claim in group_claims(read_table(path))]
 
 
+def key_of(sentence):
+    """Its text, and which claims it is about: several figures have one text."""
+    claims = (place.claim if isinstance(place, At) else place[0] for place in sentence.values.values())
+    return f"{sentence.text} ({', '.join(claims)})"
+
+
 def filled(paper, sentence):
     """A sentence with what is measured of its claims' stories, or where these lack a case, in a finished run."""
     claims = {claim.id: claim for claim in claims_of(paper)}
@@ -328,7 +334,7 @@ def test_a_sentence_finds_each_of_its_cases_and_tells_them_as_it_did(paper, sent
     """So that a case that was renamed takes no sentence away in silence, and none tells another number than it says."""
     now = filled(paper, sentence)
     assert "{" not in "".join(now)
-    assert now == values_kept(paper.slug)["sentences"].get(sentence.text), "Read it, and write it down: see above."
+    assert now == values_kept(paper.slug)["sentences"].get(key_of(sentence)), "Read it, and write it down: see above."
 
 
 if __name__ == "__main__":
@@ -343,7 +349,7 @@ if __name__ == "__main__":
         pictures = {paper.number(figure.id): draw(paper, figure) for figure in paper.figures}
         values["looks"] = {name: looks_of(picture) for name, picture in pictures.items()}
         values["with few networks"] = few
-        values["sentences"] = {each.text: filled(paper, each) for of, each in SENTENCES if of is paper}
+        values["sentences"] = {key_of(each): filled(paper, each) for of, each in SENTENCES if of is paper}
         values["pictures"] = {name: held_by(picture) for name, picture in pictures.items()}
         lines = (f"{json.dumps(name)}: {json.dumps(kept, ensure_ascii=False)}" for name, kept in values.items())
         kept_values(paper).write_text("{\n" + ",\n".join(lines) + "\n}\n")
