@@ -246,8 +246,9 @@ def test_a_network_is_traced_at_the_inputs_of_a_data_set_and_told_where_it_canno
     save(path, load(Digits(source="digits"), None))
     traced = trace(build(choose(NETWORKS, spec), 64, 10), torch.zeros(2, 64))
     assert symmetries.trace_network(spec, path, told.append) == store(traced) and told == []
-    monkeypatch.setattr(symmetries, "build", lambda _, n_inputs, n_outputs: Drawn(n_inputs, n_outputs))
+    monkeypatch.setattr(symmetries, "build", built := Mock(side_effect=lambda _, *sizes: Drawn(*sizes)))
     assert symmetries.trace_network(spec, path, told.append)["spec"]["groups"] == {}
+    assert built.call_args.args[1:] == (64, 10)
     monkeypatch.setattr(symmetries, "store", raising := Mock(side_effect=NotStorable("of one size")))
     assert symmetries.trace_network(spec, path, told.append) is None and raising.called
     assert ["renorm" in line for line in told] == [True, True, False]

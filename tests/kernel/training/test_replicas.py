@@ -2,6 +2,7 @@
 
 import time
 
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -200,6 +201,8 @@ def test_a_variant_is_trained_as_its_spec_says_and_its_header_tells():
     recipe = Recipe(epochs=1, lr=0.01)
     run = Run(lambda: build(choose(NETWORKS, parts["network"]), 64, 10), data, *chosen, recipe, [0, 1], ("s", "v"))
     expected = train_block(run, [Replica(0, 1), Replica(0, 2)])
+    histories = (of.history.drop(columns="time_s") for of in (block, expected))
+    pd.testing.assert_frame_equal(*histories)
     assert block.snapshots.keys() == expected.snapshots.keys() == {0, 1}
     for epoch, snapshot in expected.snapshots.items():
         assert all(torch.equal(block.snapshots[epoch][name], tensor) for name, tensor in snapshot.items())
