@@ -1,5 +1,6 @@
 """Weights, targets and data in the forms of other tools: averaged models, Lightning, pandas, one logit a label."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -133,6 +134,12 @@ def test_a_class_of_transformers_is_built_anew_from_its_config():
     first, again, other = (untrained_weights(network, seed=seed)["words.weight"] for seed in (0, 0, 1))
     assert torch.equal(first, again) and not torch.equal(first, other)
     assert not torch.equal(first, network.words.weight)
+
+
+def test_a_network_may_be_named_by_the_function_that_builds_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "networks_of_ours", SimpleNamespace(build=build))
+    x = torch.zeros(2, 6)
+    assert trace("networks_of_ours:build", x).spec == trace(build(), x).spec
 
 
 def test_a_path_may_begin_at_home(pair, data, tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from symlab import SGD, UserError, align, diagnose, merge, mirrors, trace
+from symlab.own import models
 from symlab.own.report import coverage
 from symlab.own.weights import read_weights
 
@@ -154,6 +155,19 @@ TOKENS = torch.randn(9, 3, 4)
 def test_what_cannot_be_asked_of_networks_or_data_is_told(ask, words):
     with pytest.raises(UserError, match=words):
         ask()
+
+
+class Nine(nn.Linear):
+    def forward(self, x):
+        return super().forward(x)[torch.arange(9)]
+
+
+@pytest.mark.parametrize(("largest", "told"), [(36, True), (35, False)])
+def test_samples_that_are_taken_together_alone_are_told_unless_they_are_too_many(monkeypatch, largest, told):
+    monkeypatch.setattr(models, "LARGEST_OUTPUT", largest)
+    with pytest.raises(UserError, match=r"calling Nine .* failed") as raised:
+        align(Nine(4, 2), Nine(4, 2), Nine(4, 2), X)
+    assert ("takes all of them together" in str(raised.value)) == told
 
 
 class Summing(nn.Module):
