@@ -218,6 +218,13 @@ def test_a_sweep_whose_largest_sigma_is_best_loses_nothing(tables_for):
     assert row["value"] < 0 and row["verdict"] == "failed"
 
 
+def test_a_data_set_with_two_values_of_sigma_says_nothing_and_hides_no_other(tables_for):
+    table = tables_for("sec4.5")["trade_off.csv"]
+    few = table[table["sigma_F"].isin(sorted(table["sigma_F"].dropna().unique())[:2])].assign(dataset="few")
+    found = CLAIMS["sec4.5-trade-off"].measure({"trade_off.csv": pd.concat([few, table], ignore_index=True)})
+    assert [each.case.key["dataset"] for each in found] == [table["dataset"].iloc[0]]
+
+
 def test_one_pair_tells_nothing_about_accuracy(tables_for):
     tables = tables_for("sec4.5")
     table = tables["trade_off.csv"]

@@ -50,7 +50,9 @@ def test_points_come_in_the_order_of_the_network_and_foreign_ones_as_they_are():
     blocks = sort_points(["inner1.1", "stream1", "inner1.10", "inner1.2", "inner2.1", "stream2", "stream1"])
     assert blocks == ["stream1", "inner1.1", "inner1.2", "inner1.10", "stream2", "inner2.1"]
     assert sort_points(["stem", "hidden2", "blocks.0", "stem"]) == ["stem", "hidden2", "blocks.0"]
-    assert name_point("hidden2") == "after layer 2" and name_point("a$b") == r"a\$b"
+    named = {"hidden2": "after layer 2", "stream10": "BG 10 residual stream", "inner1.12": "layer 1.12 inner"}
+    named |= {"stream": "residual stream", "mlp3": "MLP 3 inner", "a$b": r"a\$b"}
+    assert {point: name_point(point) for point in named} == named
 
 
 @pytest.mark.parametrize(
