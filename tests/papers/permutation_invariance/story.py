@@ -110,6 +110,12 @@ def learning_rate_runs():
     return pd.DataFrame(rows)
 
 
+def learning_rate_runs_of_two():
+    """Students of two teachers, who lose their stability at different rates."""
+    runs = learning_rate_runs()
+    return pd.concat([runs, runs.assign(M=3, d=4, m=6, stability_limit=1.5)], ignore_index=True)
+
+
 def learning_rate_barriers():
     rows = []
     for rate in RATES:
@@ -221,6 +227,7 @@ TABLES = {
 def story(name):
     """The tables of the study that judges a claim or draws a figure."""
     builders = TABLES | ({"barriers.csv": cnn_barriers} if name.startswith("15") else {})
+    builders |= {"learning_rates_runs.csv": learning_rate_runs_of_two} if name == "6" else {}
     return {table: built(build) for table, build in builders.items()}
 
 
