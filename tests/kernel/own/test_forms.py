@@ -413,3 +413,21 @@ def test_averages_are_scored_in_the_types_that_they_are_written_in():
     coarse = {name: tensor.bfloat16() for name, tensor in A.items()}
     assert average(coarse, B) == pytest.approx(rounded, rel=1e-6)
     assert average(A, {name: tensor.bfloat16() for name, tensor in B.items()}) == pytest.approx(exact, rel=1e-6)
+
+
+class Scaled(nn.Module):
+    """Its second input may be left out; with it, neurons differ."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x, scale=None):
+        h = torch.tanh(self.first(x))
+        return self.second(h if scale is None else h * scale)
+
+
+def test_a_tuple_to_trace_holds_inputs_and_no_targets(data):
+    x, _ = data
+    assert trace(Scaled(), x).spec.free == ["first"]
+    assert trace(Scaled(), (x, torch.ones(len(x), 8))).spec.free == []

@@ -144,6 +144,13 @@ def many_at_once(module, h):
     return F.bilinear(h, h.tanh(), module.cube, module.vector)
 
 
+def numbers_on_a_diagonal(module, h):
+    """They are written into the memory of what is read afterwards."""
+    h = h[:, :, None] * module.matrix
+    h.diagonal(0, 1, 2).mul_(torch.linspace(1, 2, 6, dtype=h.dtype))
+    return h.sum(2)
+
+
 def many_that_hold(module, h):
     """Two neurons each: in one window, reflected at the edge, beside numbers that differ."""
     window, edge, rising = h.split(2, 1)
@@ -160,6 +167,7 @@ PARAMETERS = {"vector": (6,), "matrix": (6, 6), "cube": (6, 6, 6), "pixels": (1,
         (moved_pixels, {"first": (6,), "kernel": (6,)}),
         (many_at_once, {"first": (6,), "cube": (6,)}),
         (many_that_hold, {}),
+        (numbers_on_a_diagonal, {}),
         (lambda m, h: F.channel_shuffle(h[:, :, None, None], 3).flatten(1).tanh(), {"first": (3,), "first:1": (3, 2)}),
         (lambda m, h: h.index_select(1, (m.vector > 0).long()), {"vector": (6,)}),
         (lambda m, h: h[:, (m.vector > 0).long()], {"vector": (6,)}),
