@@ -115,6 +115,10 @@ def as_kept(paper, claim):
     }
 
 
+def units_of(paper, claim):
+    return ", ".join(dict.fromkeys(measured.unit for measured, _ in judged(paper, claim)))
+
+
 @functools.cache
 def values_kept(slug):
     return json.loads(kept_values(CARDS[slug]).read_text())
@@ -130,7 +134,8 @@ def roundings(kept):
 
 @each_claim
 def test_a_claim_measures_what_is_planted_in_its_story(paper, claim):
-    """To three standard errors and a hundredth; and exactly what it measured when its values were written down."""
+    """To three standard errors and a hundredth; and exactly what it measured, of as many units of the same name, when
+    its values were written down."""
     name, after = paper.number(claim.id), judged_where_spoiled(paper.slug, claim.id)
     test = RECOMPUTED[paper.prefix].get(name)
     known = f'"{name}"' in (folder(paper) / test).read_text() if test else name in PLANTED[paper.prefix]
@@ -146,6 +151,7 @@ def test_a_claim_measures_what_is_planted_in_its_story(paper, claim):
         for (measured, _), value in zip(found, values, strict=True):
             reach = 3 * (measured.error or 0) + (ROUGHLY.get(paper.prefix, 0.01) * abs(value) or 2e-3)
             assert measured.value == pytest.approx(value, abs=reach, nan_ok=True), (measured, value)
+    assert units_of(paper, claim) == values_kept(paper.slug)["units"].get(name), "Write the units down: see above."
     kept, now = values_kept(paper.slug).get(name), as_kept(paper, claim)
     assert kept is not None and list(kept) == list(now), "Write the values down: see above."
     for case, numbers in now.items():
@@ -347,6 +353,7 @@ if __name__ == "__main__":
         values = {paper.number(claim.id): as_kept(paper, claim) for claim in claims_of(paper)}
         few = {paper.number(claim.id): verdicts_of_few(paper, claim) for claim in claims_of(paper)}
         pictures = {paper.number(figure.id): draw(paper, figure) for figure in paper.figures}
+        values["units"] = {paper.number(claim.id): units_of(paper, claim) for claim in claims_of(paper)}
         values["looks"] = {name: looks_of(picture) for name, picture in pictures.items()}
         values["with few networks"] = few
         values["sentences"] = {key_of(each): filled(paper, each) for of, each in SENTENCES if of is paper}

@@ -9,6 +9,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torch.nn.utils.parametrizations import weight_norm
 
 from symlab import merge, trace
 from symlab.alignment.averaging import average
@@ -111,7 +112,8 @@ def test_layers_without_biases_or_with_shared_weights_take_up_no_rescaling():
     x = torch.randn(50, 6)
     tied = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 2))
     tied[2].weight = tied[0].weight
-    for module in (tied, nn.Sequential(nn.Linear(6, 6, bias=False), nn.ReLU(), nn.Linear(6, 2))):
+    normed = nn.Sequential(weight_norm(nn.Linear(6, 6)), nn.ReLU(), nn.Linear(6, 2))
+    for module in (tied, normed, nn.Sequential(nn.Linear(6, 6, bias=False), nn.ReLU(), nn.Linear(6, 2))):
         with pytest.raises(UserError, match="a weight and a bias of its own"):
             average_network(module, [module.state_dict()] * 2, x, repair=True)
 

@@ -72,7 +72,7 @@ def test_a_run_that_diverges_keeps_finite_weights_and_leaves_the_others_alone():
     assert trained["W"].isfinite().all()
     # It ends where a loss is a million times that without neurons, and not where numbers end.
     times = population_loss(trained["W"], 3) / population_loss(torch.zeros(1, 4, dtype=torch.float64), 3)
-    assert (times > 1).all() and (times < 1e12).all()
+    assert (times > 1e6).all() and (times < 1e12).all()
     assert (trained["steps"] < GRID.steps).all()
 
 
