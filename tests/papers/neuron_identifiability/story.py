@@ -271,10 +271,10 @@ def thesis_matching():
     return table.assign(objective=table["objective"].where(table["permutation"] != "identity", identity))
 
 
-def of_thesis(table, column, place, unit):
+def of_thesis(table, column, place, unit, scatter):
     """Units' mean is not their median."""
     planted = table["variant"].map(lambda variant: THESIS[variant][place])
-    return table.assign(**{column: planted + table[unit] ** 1.5 / 2})
+    return table.assign(**{column: planted + scatter * table[unit] ** 1.5})
 
 
 def barriers_with_half():
@@ -293,8 +293,8 @@ FIGURES = {
     "4c": {"barriers.csv": barriers_with_half, "curves.csv": curves},
     "thesis": {
         "matching.csv": thesis_matching,
-        "swap_costs.parquet": lambda: of_thesis(swap_costs(), "swap_cost", 1, "seed"),
-        "barriers.csv": lambda: of_thesis(barriers(), "drop_max_pp", 2, "pair"),
+        "swap_costs.parquet": lambda: of_thesis(swap_costs(), "swap_cost", 1, "seed", 0.01),
+        "barriers.csv": lambda: of_thesis(barriers(), "drop_max_pp", 2, "pair", 0.05),
     },
     "2": {"neurons.csv": neurons},
     "neurons": {"neuron_places.parquet": neuron_places},
