@@ -126,9 +126,10 @@ def test_what_cannot_be_reconciled_is_fixed():
 
 
 def test_what_is_within_another_is_within_all_that_this_is_in():
-    a, b, c = (IndexSet(2) for _ in "abc")
+    a, e, b, c = (IndexSet(2) for _ in "aebc")
     assert nesting({b: {a}, c: {a, b}}, [a, b, c]) == {a: (), b: (a,), c: (a, b)}
     assert nesting({b: {a}, c: {b}}, [a, b, c]) == {a: (), b: (a,), c: ()}
+    assert nesting({b: {a, e}, c: {a, b}}, [a, e, b, c]) == {a: (), e: (), b: (a, e), c: (a,)}
 
 
 @pytest.mark.parametrize(
