@@ -115,3 +115,18 @@ def texts():
             "labels": Y[rows],
             "of_the_loader": rows,
         }
+
+
+class Experts(nn.Module):
+    """A token's one expert of four: the neurons of its hidden layer meet no axis of experts, and are not followed."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.router, self.head = nn.Linear(64, 6), nn.Linear(6, 4), nn.Linear(6, 3)
+        self.up, self.down = nn.Parameter(torch.randn(4, 5, 6)), nn.Parameter(torch.randn(4, 6, 5))
+
+    def forward(self, x):
+        x = self.first(x)
+        which = self.router(x).argmax(1)
+        hidden = torch.relu(torch.bmm(self.up[which], x.unsqueeze(-1)))
+        return self.head(torch.bmm(self.down[which], hidden).squeeze(-1))

@@ -140,3 +140,19 @@ def test_a_verdict_on_losses_knows_that_less_is_better():
     assert "none, for the loss of some network" in verdict(diverged, "average", 2)
     alone = scores.assign(loss_difference_error=[0.01, 0.01, 0.01, math.nan])
     assert "none, for one number for all samples has no error (0.3 ± 0.01 in loss above" in verdict(alone, "average", 2)
+
+
+@torch.no_grad()
+def test_averages_are_scored_in_the_types_that_they_are_written_in():
+    """Those of A's file: half way between two weights of bfloat16 there is none."""
+    net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
+    x, y = torch.eye(2), torch.zeros(2, 1)
+    A, B = ({"0.weight": torch.eye(2), "2.weight": torch.tensor([[first, 2.0]])} for first in (1.0, 1.0078125))
+
+    def average(A, B):
+        return align(net, A, B, (x, y)).scores.set_index("network").loc["midpoint with B aligned", "loss"]
+
+    rounded, exact = (float((torch.tensor(first) ** 2 + 4) / 2) for first in (1.0, 1.00390625))
+    coarse = {name: tensor.bfloat16() for name, tensor in A.items()}
+    assert average(coarse, B) == pytest.approx(rounded, rel=1e-6)
+    assert average(A, {name: tensor.bfloat16() for name, tensor in B.items()}) == pytest.approx(exact, rel=1e-6)

@@ -397,37 +397,3 @@ def test_a_column_of_ones_is_one_class_of_a_logit_each_and_no_one_hot(data):
     of = align(net, net, net, (x, y)).scores.set_index("network")
     expected = float(nn.functional.softplus(-net(x).detach()).mean())
     assert of["loss"].iloc[0] == pytest.approx(expected, rel=1e-5)
-
-
-@torch.no_grad()
-def test_averages_are_scored_in_the_types_that_they_are_written_in():
-    """Those of A's file: half way between two weights of bfloat16 there is none."""
-    net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
-    x, y = torch.eye(2), torch.zeros(2, 1)
-    A, B = ({"0.weight": torch.eye(2), "2.weight": torch.tensor([[first, 2.0]])} for first in (1.0, 1.0078125))
-
-    def average(A, B):
-        return align(net, A, B, (x, y)).scores.set_index("network").loc["midpoint with B aligned", "loss"]
-
-    rounded, exact = (float((torch.tensor(first) ** 2 + 4) / 2) for first in (1.0, 1.00390625))
-    coarse = {name: tensor.bfloat16() for name, tensor in A.items()}
-    assert average(coarse, B) == pytest.approx(rounded, rel=1e-6)
-    assert average(A, {name: tensor.bfloat16() for name, tensor in B.items()}) == pytest.approx(exact, rel=1e-6)
-
-
-class Scaled(nn.Module):
-    """Its second input may be left out; with it, neurons differ."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Linear(6, 8), nn.Linear(8, 3)
-
-    def forward(self, x, scale=None):
-        h = torch.tanh(self.first(x))
-        return self.second(h if scale is None else h * scale)
-
-
-def test_a_tuple_to_trace_holds_inputs_and_no_targets(data):
-    x, _ = data
-    assert trace(Scaled(), x).spec.free == ["first"]
-    assert trace(Scaled(), (x, torch.ones(len(x), 8))).spec.free == []

@@ -373,3 +373,21 @@ def test_a_merge_that_has_not_settled_says_so():
     merged = merge(drawn(Net, 2), [drawn(Net, 0), drawn(Net, 1)], (X, Y))
     told = [str(replace(merged, universe=replace(merged.universe, settled=each))) for each in (True, False)]
     assert ["still moved in the last sweep" in each for each in told] == [False, True]
+
+
+class Scaled(nn.Module):
+    """Its second input may be left out; with it, neurons differ."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x, scale=None):
+        h = torch.tanh(self.first(x))
+        return self.second(h if scale is None else h * scale)
+
+
+def test_a_tuple_to_trace_holds_inputs_and_no_targets():
+    x = torch.ones(5, 6)
+    assert trace(Scaled(), x).spec.free == ["first"]
+    assert trace(Scaled(), (x, torch.ones(len(x), 8))).spec.free == []

@@ -27,7 +27,7 @@ from symlab.symmetries.rules.recorder import RULES
 from symlab.symmetries.trace import trace
 from symlab.symmetries.values import Value, free_dim, view
 
-from .nets import Net, X, check, random_state
+from .nets import Net, X, check, random_state, sizes
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
@@ -203,3 +203,19 @@ def test_random_convolutional_nets_keep_their_function(widths, groups, norm, see
     spec = check(module, torch.randn(3, 2, 4, 4, dtype=torch.float64), seed)
     assert spec.unsupported == ()
     assert spec.groups
+
+
+def test_several_inputs_of_different_batch_sizes():
+    class Joined(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 3)
+
+        def forward(self, *several):
+            return self.last(torch.relu(self.first(torch.cat(several))))
+
+    spec = trace(Joined(), tuple(torch.zeros(2 + n, 4) for n in range(6))).spec
+    assert spec.unsupported == ()
+    assert sizes(spec) == {"first": (6,)}
+    with pytest.raises(UserError, match="more than 8 sizes that vary"):
+        trace(Joined(), tuple(torch.zeros(2 + n, 4) for n in range(9)))
