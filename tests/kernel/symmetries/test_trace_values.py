@@ -130,6 +130,8 @@ def test_what_is_within_another_is_within_all_that_this_is_in():
     assert nesting({b: {a}, c: {a, b}}, [a, b, c]) == {a: (), b: (a,), c: (a, b)}
     assert nesting({b: {a}, c: {b}}, [a, b, c]) == {a: (), b: (a,), c: ()}
     assert nesting({b: {a, e}, c: {a, b}}, [a, e, b, c]) == {a: (), e: (), b: (a, e), c: (a,)}
+    # The outermost goes first, whatever the order in memory.
+    assert nesting({e: {b, c}, c: {b}, b: {a}}, [e, a, b, c]) == {e: (), a: (), b: (a,), c: ()}
 
 
 @pytest.mark.parametrize(
