@@ -256,9 +256,25 @@ def test_a_figure_of_few_networks_is_drawn_or_says_what_it_lacks(paper, figure, 
     tables = with_few(story_of(paper.slug, paper.number(figure.id)), count)
     try:
         with apply_style(STYLE):
-            drawings_of(figure.module)[figure.id].draw(tables, STYLE)
+            drawn = drawings_of(figure.module)[figure.id].draw(tables, STYLE)
     except UserError as error:
         assert str(error).endswith(".")
+    else:
+        assert all(axis.has_data() for axis in drawn.axes), "A panel is empty."
+
+
+@each_figure
+def test_a_figure_without_a_table_is_drawn_or_names_it(paper, figure):
+    """Drawn where its claims alone read what the card lists."""
+    given = story_of(paper.slug, paper.number(figure.id))
+    for name in figure.tables:
+        for lacking in ({}, {name: given[name].head(0)}):
+            rest = {each: rows for each, rows in given.items() if each != name}
+            try:
+                with apply_style(STYLE):
+                    drawings_of(figure.module)[figure.id].draw(rest | lacking, STYLE)
+            except UserError as error:
+                assert name in str(error)
 
 
 @each_figure

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from symlab.errors import UserError
 from symlab.measures import collapse_bounds
 from symlab.papers.neural_collapse import NEURAL_COLLAPSE, trained_runs
 from symlab.papers.neural_collapse.evidence import (
@@ -19,7 +20,9 @@ from symlab.papers.neural_collapse.evidence import (
 from symlab.papers.neural_collapse.fig_01_02_depth import LARGE, of_one_data_set
 from symlab.papers.neural_collapse.fig_settings import grown_layers, slope_over_law
 from symlab.papers.neural_collapse.run_tables import least_known
+from symlab.pipeline.drawing import drawing_of
 from symlab.pipeline.ledger import claims_of, evaluate_claim
+from symlab.plotting.style import Style
 from symlab.study.statistics import slope
 
 from .story import CE, CRITICAL, PERTURBED, READ, RUNS, SAMPLES, SEEDS, described, from_scratch, network, of, tables
@@ -34,6 +37,13 @@ RN1 = "residual networks with one linear layer a block (RN1), digits"
 @pytest.fixture(scope="module")
 def story():
     return tables()
+
+
+def test_a_figure_of_networks_that_a_study_lacks_is_not_drawn(story):
+    """Those of another network are none that practice is told of, in panels without a line."""
+    figure = next(each for each in NEURAL_COLLAPSE.figures if each.id == "collapse-practice")
+    with pytest.raises(UserError, match="none of what it shows"):
+        drawing_of(figure).draw(story | {RUNS: story[RUNS].assign(network="rn2")}, Style())
 
 
 def test_a_layers_place_runs_from_0_to_1(story):

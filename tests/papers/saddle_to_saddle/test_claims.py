@@ -178,6 +178,12 @@ def test_a_figure_says_what_a_study_lacks_and_its_claims_are_not_run(story, numb
     assert "error" not in {verdict for claim in about for _, verdict in evaluate_claim(claim, tables)}
 
 
+def test_a_kind_of_network_that_a_study_lacks_has_no_panel(story):
+    figure = next(each for each in SADDLE_TO_SADDLE.figures if each.id == "saddle-controls")
+    drawn = drawing_of(figure).draw({name: linear(rows) for name, rows in story.items()}, Style())
+    assert [axis.get_title() for axis in drawn.axes] == ["linear"]
+
+
 def test_networks_that_have_left_the_origin_alone_lack_a_second_escape(story):
     first = {name: of.query("ends <= 0.1") if "ends" in of else of for name, of in story.items()}
     ((found, verdict),) = evaluate_claim(CLAIMS["3-second"], first)

@@ -140,6 +140,7 @@ def control_over_predicted(tables: Tables) -> list[Found]:
 
 def by_samples(tables: Tables) -> pd.DataFrame:
     """Lineages of RN1 with the ``rank`` of what the first layer reads, and samples over it, ``ratio``, few first."""
+    need(tables, evidence.SAMPLES)
     rows = evidence.lineages(tables)[evidence.of_rn1]
     rank = evidence.rank_of_inputs(tables, rows)
     labels = [f"{N:,} samples of rank {each:g}" for N, each in zip(rows["N"], rank, strict=True)]
@@ -163,11 +164,12 @@ def depth_by_samples(tables: Tables, style: Style) -> Figure:
 def against_depth(
     rows: pd.DataFrame, values: Mapping[str, str], style: Style, height: float, **options: bool
 ) -> Figure:
-    """A panel a value, above 0, a line a label."""
+    """A panel a value that is above 0 anywhere, a line a label."""
     panels, ticks = [], sorted(rows["L"].unique())
     for value, title in values.items():
         axes = labelled("depth L", "", "x" if value.startswith("accuracy") else "xy", xticks=ticks, title=title)
-        panels.append(Panel(rows[rows[value] > 0], "L", value, axes, options=options))
+        if len(above := rows[rows[value] > 0]):
+            panels.append(Panel(above, "L", value, axes, options=options))
     looks = assign_looks(list(dict.fromkeys(rows["label"])), style)
     note = f"mean ± std of {counted(rows['seed'].nunique(), 'networks')}"
     return draw_grid([panels], looks, height=height, sharey="none", note=note)

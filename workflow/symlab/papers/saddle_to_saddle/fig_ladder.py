@@ -51,7 +51,7 @@ def _beside(shown: list[Panel], sharey: Shared) -> Figure:
     depths = sorted({L for panel in shown for L in panel.rows["L"]})
     looks = assign_looks([f"depth {L}" for L in depths], Style(), ordered=True)
     note = "line: median of the networks; bars: from the least to the most"
-    return draw_grid([shown], looks, sharey=sharey, note=note)
+    return draw_grid([[panel for panel in shown if len(panel.rows)]], looks, sharey=sharey, note=note)
 
 
 def _draw_range(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:

@@ -13,7 +13,7 @@ from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, below
 from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows, facets, labelled
-from symlab.study.tables import need
+from symlab.study.tables import need, some
 
 POLYGON, NEAR = "polygon_budget.csv", "near_rank_one.csv"
 NAMES = {"A": "A, weights", "B": "B, hidden activations", "D": "D, what relu cuts"}
@@ -36,7 +36,8 @@ def smallest(layers: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios_by_layer(tables: Tables, style: Style) -> Figure:
-    rows = smallest(need(tables, LAYERS))
+    lacking = f"it needs ReLU networks of depth {DEPTH}: add {DEPTH} to saddle_escape.descents.L."
+    rows = some(smallest(need(tables, LAYERS)), lacking)
     both = pd.concat([at_drop(rows, 0).assign(label=START), at_drop(rows).assign(label=THEN)])
     looks = {START: Look(palette(style)[7]), THEN: Look(palette(style)[0])}
     axes = partial(labelled, "layer $l$", "", "y", xticks=range(1, DEPTH + 1))
@@ -85,7 +86,7 @@ def _budgets(tables: Tables) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def losses(tables: Tables) -> pd.DataFrame:
     """Terms of ReLU networks from the smallest weights at the escape: ``NETWORK``, ``term``, ``layer``, ``lost``."""
-    events, layers = (escapes.small(escaped(tables[name])) for name in (EVENTS, LAYERS))
+    events, layers = (escapes.small(escaped(need(tables, name))) for name in (EVENTS, LAYERS))
     events, layers = (each[each["std"] == each["std"].min()] for each in (events, layers))
     of_layers = layers.melt([*NETWORK, "layer"], [f"lost_{term}" for term in TERMS if term != "output"], "term", "lost")
     of_layers["term"] = of_layers["term"].str.removeprefix("lost_")

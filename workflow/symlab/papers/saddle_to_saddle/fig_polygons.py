@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from symlab.errors import UserError
 from symlab.papers.saddle_to_saddle.fig_02_05_06_circle import intervals, successes
 from symlab.plotting.style import COLUMN, Axes, Figure, Look, Style, legend, line_entry, palette, panels, set_ticks
 from symlab.study.card import Drawing
@@ -95,7 +96,7 @@ def limits_on_circle(tables: Tables) -> pd.Series:
 
 def lifted_speeds(tables: Tables) -> pd.Series:
     """By depth, the largest speed of a shallower network's fastest run that is made so deep."""
-    return tables[LIFTS].query("N == 8 and width == @WIDTH").groupby("L")["speed"].max()
+    return need(tables, LIFTS).query("N == 8 and width == @WIDTH").groupby("L")["speed"].max()
 
 
 class Fit(NamedTuple):
@@ -109,10 +110,13 @@ class Fit(NamedTuple):
 
 
 def failures_against_width(tables: Tables, style: Style) -> Figure:
+    counted = by_polygon(need(tables, RUNS))
+    if not counted:
+        raise UserError("it needs three widths from the narrowest at which a run of depth 3 succeeds; add some.")
     figure, axes = panels(1, 1, 1.5 * COLUMN, 2.8)
     axis = axes[0, 0]
     entries, top = [], 0.0
-    for color, (case, counts) in zip(palette(style), by_polygon(need(tables, RUNS)), strict=False):
+    for color, (case, counts) in zip(palette(style), counted, strict=False):
         missed, n = counts["n"] - counts["hits"], counts["n"]
         high, low = -np.log(np.maximum(intervals(missed, n), 1e-9))
         failed = (missed > 0).to_numpy()

@@ -53,7 +53,7 @@ def _rank_against_decay(tables: Tables, style: Style) -> Figure:
     title = f"{LABELS[0]}, still above 1e-6"
     falling = Panel(means, "gamma", "zero_rank", axes(title=title), draw_rows, {"join": True}, bands)
     looks |= {name: Look(color, "-", ".") for name, color in moments.items()}
-    return draw_grid([[*map(of_labels, LABELS), falling]], looks, height=1.9)
+    return draw_grid([[*map(of_labels, rows["labels"].unique()), falling]], looks, height=1.9)
 
 
 def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:

@@ -41,14 +41,14 @@ def of_kind(tables: Tables, name: str, *kinds: str) -> pd.DataFrame:
     # Of several widths the one with most variants.
     width = trained["width"].fillna(0)
     trained = trained[width == width.mode().max()]
-    rows = tables[name].drop(columns=[key for key in keys if key in tables[name]])
+    rows = need(tables, name).drop(columns=keys, errors="ignore")
     rows = rows[rows["variant"].isin(trained.index)].join(trained[keys], on="variant")
     return rows[rows["trained_as"].isin(kinds or (PLAIN, PRODUCTS))]
 
 
 def guessing(tables: Tables) -> float:
     """The accuracy in percent up to which a network guesses; none does where the number of classes is not known."""
-    level = chance(tables[PRUNED])
+    level = chance(need(tables, PRUNED))
     return -1.0 if level is None else 150 * level  # Classes differ in size, and samples are drawn.
 
 
@@ -57,7 +57,8 @@ def that_learned(tables: Tables, rows: pd.DataFrame) -> pd.DataFrame:
 
     Where fewer than two of a variant have learned all of its rows stay, and ``undecided`` says how many guess.
     """
-    whole = tables[PRUNED][(tables[PRUNED]["share"] == 0) & tables[PRUNED]["threshold"].isna()]
+    pruned = need(tables, PRUNED)
+    whole = pruned[(pruned["share"] == 0) & pruned["threshold"].isna()]
     guesses = whole.set_index(["variant", *NETWORK])["accuracy"] <= guessing(tables)
     of_variant = guesses.groupby(level="variant")
     several, networks = of_variant.transform("sum"), of_variant.transform("size")

@@ -63,6 +63,7 @@ def _merging_and_symmetry(tables: Tables, style: Style) -> Figure:
         [Panel(rows, "sigma_F", y, labelled(strength, name), more=scale, options=BARS) for y, name in networks.items()],
         [Panel(pairs, "distance", y, labelled(distance, name), draw_rows, more=zero) for y, name in of_pairs.items()],
     ]
+    grid = [along for along in grid if len(along[0].rows)]
     return draw_grid(grid, looks, sharex=False, sharey=False, height=2.1)
 
 
@@ -166,14 +167,14 @@ def _below(curve: pd.Series | None, size: float) -> tuple[float, str]:
 FIGURES = {
     "mirror-removed": Drawing(
         "Alike neurons with the symmetry and without",
-        "Above: share of the pairs of live neurons of the last hidden layer that are correlated above "
-        "`homogeneity.correlated`, and the distance of the closest pair, against the strength σ_F of fixed weights "
-        "that remove the permutation symmetry (0: standard networks), at the same decay; mean and standard deviation "
-        "over networks. Below: of the closest pairs and as many others in standard networks, at the last snapshot "
-        "before the end and against the distance of their weights, the curvature of loss and decay at their mean in "
-        "the direction in which both neurons differ, and the exponent by which SGD's batches take them apart; marked "
-        "are pairs that have merged at the end. In the mean loss the mirror attracts where the curvature is positive, "
-        "under SGD where the exponent is negative.",
+        "Against the strength σ_F of fixed weights that remove the permutation symmetry (0: standard networks), where "
+        "networks have them: the share of the pairs of live neurons of the last hidden layer that are correlated above "
+        "`homogeneity.correlated`, and the distance of the closest pair, at the same decay; mean and standard "
+        "deviation over networks. Against the distance of their weights, of the closest pairs and as many others in "
+        "standard networks with decay, at the last snapshot before the end: the curvature of loss and decay at their "
+        "mean in the direction in which both neurons differ, and the exponent by which SGD's batches take them apart; "
+        "pairs that have merged at the end have a colour of their own. In the mean loss the mirror attracts where the "
+        "curvature is positive, under SGD where the exponent is negative.",
         _merging_and_symmetry,
         seen="Of the standard networks' correlated pairs fixed weights leave {fewer:%}.",
         differs="Not in the paper, which has no control.",

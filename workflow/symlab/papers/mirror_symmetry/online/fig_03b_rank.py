@@ -61,7 +61,8 @@ def _ranks_against_rate(tables: Tables, style: Style) -> Figure:
         axes = labelled("rate λ", f"rank, d = {d}", "x", title=TITLES[model, matrix], xticks=rates, **limits)
         return Panel(of, "shown", SHOWN, axes, options=BARS, more=law)
 
-    grid = [[panel(d, *of) for of in TITLES] for d in sorted(rows["d"].unique(), reverse=True)]
+    shown = {*zip(rows["d"], rows["model"], rows["matrix"], strict=True)}
+    grid = [[panel(d, *of) for of in TITLES if (d, *of) in shown] for d in sorted(rows["d"].unique(), reverse=True)]
     entries = [line_entry("positive exponents", color="0.3", linestyle="--")]
     return draw_grid(grid, looks, sharex="row", sharey="row", height=1.7, entries=entries)
 
