@@ -63,6 +63,18 @@ def test_a_stand_in_stays_one(card, tables):
     assert list(rejudge(kept, tables, papers=(paper,))["owner"]) == ["stand-in"]
 
 
+def test_a_claim_about_several_figures_brings_in_no_other_claim_of_a_figure_that_its_study_did_not_draw(card):
+    """A row names the first figure of its claim, which need not be the one that the study drew."""
+    found = [Measurement(0.5, 5, error=0.1)]
+    both = claim("both", found, also=("test-2",))
+    paper = card([claim("one", found), both, claim("own", found, figure="test-2")], ["1", "2"])
+    for drawn, claims in (("test-2", ["test-1-both", "test-2-own"]), ("test-1", ["test-1-one", "test-1-both"])):
+        kept = evaluate_claims({"s": STUDIES["s"] | {"figures": [drawn]}}, TABLES, [paper])
+        ledger = rejudge(kept, TABLES, papers=(paper,))
+        pd.testing.assert_frame_equal(ledger, kept, check_dtype=False)
+        assert list(ledger.loc[ledger["study"] == "s", "claim"]) == claims
+
+
 def test_where_all_tables_are_kept_and_decide_nothing_any_more_the_claim_is_not_run(card, kept):
     paper = card([claim("ridge", [], **HARD), claim("here", [Measurement(0.5, 5, error=0.1)])])
     ledger = rejudge(kept, BOTH, papers=(paper,))

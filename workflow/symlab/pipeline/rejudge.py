@@ -11,7 +11,7 @@ and says what was measured. ``--reworded`` tells that texts alone have changed.
 import argparse
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +98,10 @@ def _without_rounding(ledger: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
 
 def _evaluate(kept: pd.DataFrame, tables: Mapping[str, Tables], papers: tuple[Paper, ...]) -> list[dict[str, Any]]:
     """What the kept tables give of the figures that their studies drew, but for tables that cannot be read any more."""
+    known = [claim for paper in papers for claim in claims_of(paper) if claim.id in set(kept["claim"])]
     studies = {
         study: {
-            "figures": list(dict.fromkeys(rows["figure"])),
+            "figures": _figures_drawn([claim for claim in known if claim.id in set(rows["claim"])], known),
             "scale": max(rows["scale"], key=len),
             "stand_in": (rows["owner"] == STAND_IN).any(),
         }
@@ -109,6 +110,18 @@ def _evaluate(kept: pd.DataFrame, tables: Mapping[str, Tables], papers: tuple[Pa
     }
     rows = evaluate_claims(studies, tables, papers).to_dict("records")
     return [row for row in rows if row["verdict"] != ERROR]
+
+
+def _figures_drawn(judged: Sequence[Claim], known: Sequence[Claim]) -> list[str]:
+    """The figures that a study drew, from the claims that it has rows of, among those that its ledger knew.
+
+    A claim about several figures tells of that one of which fewest claims have no row.
+    """
+
+    def lacking(figure: str) -> int:
+        return sum(claim.is_about([figure]) and claim not in judged for claim in known)
+
+    return list(dict.fromkeys(min((claim.figure, *claim.also), key=lacking) for claim in judged))
 
 
 def _without_value(row: Mapping[str, Any], paper: Paper, claim: Claim) -> dict[str, Any]:
