@@ -134,8 +134,8 @@ def roundings(kept):
 
 @each_claim
 def test_a_claim_measures_what_is_planted_in_its_story(paper, claim):
-    """To three standard errors and a hundredth; and exactly what it measured, of as many units of the same name, when
-    its values were written down."""
+    """To three standard errors and two thousandths; and exactly what it measured, of as many units of the same name,
+    when its values were written down."""
     name, after = paper.number(claim.id), judged_where_spoiled(paper.slug, claim.id)
     test = RECOMPUTED[paper.prefix].get(name)
     known = f'"{name}"' in (folder(paper) / test).read_text() if test else name in PLANTED[paper.prefix]
@@ -149,7 +149,7 @@ def test_a_claim_measures_what_is_planted_in_its_story(paper, claim):
         values = values if isinstance(values, (list, tuple)) else [values] * len(found)
         assert len(values) == len(found), [measured.case for measured, _ in found]
         for (measured, _), value in zip(found, values, strict=True):
-            reach = 3 * (measured.error or 0) + (ROUGHLY.get(paper.prefix, 0.01) * abs(value) or 2e-3)
+            reach = 3 * (measured.error or 0) + (ROUGHLY.get(claim.id, 2e-3) * abs(value) or 2e-3)
             assert measured.value == pytest.approx(value, abs=reach, nan_ok=True), (measured, value)
     assert units_of(paper, claim) == values_kept(paper.slug)["units"].get(name), "Write the units down: see above."
     kept, now = values_kept(paper.slug).get(name), as_kept(paper, claim)
