@@ -19,6 +19,7 @@ from typing import Any
 import pandas as pd
 import psutil
 import pytest
+import torch.fx
 import yaml
 from filelock import FileLock
 from hypothesis import settings
@@ -35,6 +36,10 @@ SMOKE = Path("workflow/presets/smoke.yaml")
 VARIANT = "digits/w_sigma_F1"
 # pytest's handler makes torch write its trace log, which takes a sixth of the time of tests that trace.
 logging.getLogger("torch.__trace").propagate = False
+# Nor are lines of source that each operation of a graph comes from looked up, nor what torch keeps of operations that
+# it has met, which is dearer than to compute it anew for networks of few layers: together another seventh.
+torch.fx.config.do_not_emit_stack_traces = True
+os.environ["TORCH_FAKE_TENSOR_DISPATCH_CACHE"] = "0"
 # The same few examples in every run, however long one takes.
 settings.register_profile("tests", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("tests")
