@@ -22,7 +22,7 @@ from symlab.training.resume import Checkpoints
 @pytest.fixture(scope="module")
 def tables(experiment):
     digits = load(Digits(source="digits"), None)
-    shared = {"steps": 30, "seeds": 2, "per_class": 12, "effort": 60}
+    shared = {"steps": 10, "seeds": 2, "per_class": 6, "effort": 24, "width": 16}
     grids = [
         Runs(network="rn1", L=[2, 4], **shared),
         Runs(network="rn1", L=[4], grown=False, reference=0, **shared),
@@ -53,10 +53,10 @@ def test_the_tables_hold_every_network_and_a_reference_of_each_depth(tables):
     merged = runs.merge(last, on=[*by, "seed"], suffixes=("", "_layer"))
     assert len(merged) == len(runs)
     np.testing.assert_allclose(merged["NC1"], merged["NC1_layer"], rtol=1e-12)
-    assert set(tables["collapse_samples.csv"]["N"]) == {120}
+    assert set(tables["collapse_samples.csv"]["N"]) == {60}
     # Grown networks have spent what the depth before did, too.
     work = grown[(grown["network"] == "rn1") & ~grown["reference"]].groupby("L")["work"].mean()
-    assert work[4] > work[2] + 60
+    assert work[4] > work[2] + 24
 
 
 def test_networks_begin_on_plain_and_on_whitened_inputs_and_deeper_ones_with_young_and_with_minimised_ones(monkeypatch):
