@@ -13,6 +13,8 @@ from symlab.alignment.weight_matching import weight_matching
 from symlab.symmetries.symmetry_spec import Group, SymmetrySpec, random_permutations
 from symlab.symmetries.trace import trace
 
+from .nets import Net
+
 HEADS, DIMENSIONS = 3, 4
 SLOPES = torch.tensor([0.5, 0.25, 0.125], dtype=torch.float64)[:, None]
 MIXING = torch.arange(9, dtype=torch.float64).reshape(3, 3).sin()
@@ -107,6 +109,14 @@ def test_what_constants_alone_keep_in_place_is_told(function, kept):
             return self.last(function(self.first(x)).reshape(len(x), -1, 4))
 
     assert list(trace(Network(), X.float()).kept_by_constants()) == kept
+
+
+def test_what_nothing_reads_stays_in_place_and_is_told_apart_from_what_an_operation_mixes():
+    module = Net(lambda net, h: h.cumsum(1), spare=nn.Linear(2, 5))
+    spec = trace(module, torch.randn(3, 4)).spec
+    kept = {"cumsum in 'Net'": {("first.weight", 0), ("first.bias", 0), ("last.weight", 1)},
+            "no operation that reads it": {("spare.weight", 0), ("spare.weight", 1), ("spare.bias", 0)}}  # fmt: skip
+    assert {operation: set(axes) for operation, axes in spec.mixed.items()} == kept
 
 
 def test_what_a_middle_axis_of_a_view_holds_moves_apart():
