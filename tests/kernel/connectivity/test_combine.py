@@ -42,11 +42,15 @@ def test_ties_is_what_the_paper_writes(density, weights):
         agreeing = [(entry, weight) for entry, weight in voted if entry * total > 0]
         mean = sum(e * w for e, w in agreeing) / sum(w for _, w in agreeing) if agreeing else 0.0
         expected.append(0.7 * mean)
-    # A buffer, which changes more than all parameters, takes no part in it.
-    with_buffer = [state | {"norm.running_mean": torch.full((99,), 9.0 + n)} for n, state in enumerate(states)]
+    # A buffer, which changes more than all parameters, takes no part in it; of counters the first one's is kept.
+    with_buffer = [
+        {"norm.steps": torch.tensor(7 + n)} | state | {"norm.running_mean": torch.full((99,), 9.0 + n)}
+        for n, state in enumerate(states)
+    ]
     how = Averaging("ties", weights, density=density, scale=0.7)
     found = combine(with_buffer, how, base | {"norm.running_mean": torch.zeros(99)}, SHAPES)
     np.testing.assert_allclose(flat(found), flat(base) + expected, atol=1e-6)
+    assert int(found["norm.steps"]) == 7
 
 
 def test_slerp_keeps_to_the_arc():

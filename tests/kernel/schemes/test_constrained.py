@@ -213,6 +213,9 @@ def test_no_factor_starts_on_a_mirror_and_zeros_do_not_start_dead(by_config):
                 assert (u.abs() != w.abs()).all()
             else:
                 alike = [axis for axis, size in enumerate(u.shape) if size == 1]
+                # A group's factor is 5/4 of what would balance it: |s| is 5/4 sqrt(|theta|).
+                of_group = (u * w).square().sum(dim=alike, keepdim=True).sqrt()
+                torch.testing.assert_close(u[of_group > 0], 1.25 * of_group[of_group > 0].sqrt())
                 assert (u > 0).all()
                 assert ((u.square() - w.square().sum(dim=alike, keepdim=True)).abs() > 1e-3).all()
 

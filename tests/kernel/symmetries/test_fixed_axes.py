@@ -112,9 +112,13 @@ def test_what_constants_alone_keep_in_place_is_told(function, kept):
 
 
 def test_what_nothing_reads_stays_in_place_and_is_told_apart_from_what_an_operation_mixes():
-    module = Net(lambda net, h: h.cumsum(1), spare=nn.Linear(2, 5))
+    class Sums(nn.Module):
+        def forward(self, h):
+            return h.cumsum(1)
+
+    module = Net(lambda net, h: net.mixer[0](h), mixer=nn.Sequential(Sums()), spare=nn.Linear(2, 5))
     spec = trace(module, torch.randn(3, 4)).spec
-    kept = {"cumsum in 'Net'": {("first.weight", 0), ("first.bias", 0), ("last.weight", 1)},
+    kept = {"cumsum in 'mixer.0'": {("first.weight", 0), ("first.bias", 0), ("last.weight", 1)},
             "no operation that reads it": {("spare.weight", 0), ("spare.weight", 1), ("spare.bias", 0)}}  # fmt: skip
     assert {operation: set(axes) for operation, axes in spec.mixed.items()} == kept
 
