@@ -1,5 +1,7 @@
 """Convex problems and their factors: optimality conditions, gradients against autograd, signs that cannot change."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -26,6 +28,13 @@ from symlab.schemes.parametrisation import UNDECAYED
 
 SMALL = Solvers(d=10, n=40, side=5, steps=1000, per_decade=2, seeds=2, strengths=[0.1, 0.4])
 KINDS = (Lasso, GroupLasso, NuclearNorm, EqualPairs, Columns, Scores)
+
+
+@functools.cache
+def drawn(kind):
+    """Problems of a kind and their minima, for all tests."""
+    problem = kind.draw_all(SMALL, "study")
+    return problem, problem.minimum()
 
 
 def loss_of(problem, theta):
@@ -55,8 +64,8 @@ def test_accelerated_steps_are_those_of_beck_and_teboulle():
 @pytest.mark.parametrize("kind", KINDS)
 def test_minima_meet_their_optimality_conditions(kind):
     """theta minimises iff -gradient / (2 alpha) has dual norm 1 at most and the penalty as product with theta."""
-    problem = kind.draw_all(SMALL, "study")
-    theta = problem.minimum().requires_grad_()
+    problem, minimum = drawn(kind)
+    theta = minimum.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(loss_of(problem, theta).sum(), theta)
     dual = -gradient / (2 * problem.alpha)
     if kind in (EqualPairs, Columns):
@@ -85,7 +94,7 @@ def test_scores_are_those_of_query_and_key():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_factors_descend_the_loss_with_decay(kind):
-    problem = kind.draw_all(SMALL, "study")
+    problem, _ = drawn(kind)
     factors = [each.requires_grad_() for each in problem.begin(UNEQUAL)]
     theta = problem.factors.compose(*factors)
     decayed = [suffix != UNDECAYED for suffix in problem.factors.suffixes]
@@ -99,8 +108,8 @@ def test_factors_descend_the_loss_with_decay(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_objectives_differ_as_those_of_the_samples(kind):
-    problem = kind.draw_all(SMALL, "study")
-    here, there = problem.minimum(), problem.factors.compose(*problem.begin(UNEQUAL))
+    problem, here = drawn(kind)
+    there = problem.factors.compose(*problem.begin(UNEQUAL))
     strength = 2 * problem.alpha[:, 0, 0]
     full = [loss_of(problem, theta) + strength * penalty_of(kind, theta) for theta in (here, there)]
     torch.testing.assert_close(problem.objective(there) - problem.objective(here), full[1] - full[0])
@@ -109,21 +118,21 @@ def test_objectives_differ_as_those_of_the_samples(kind):
 
 def test_the_minimum_of_a_lasso_is_that_of_coordinate_descent():
     """Of scikit-learn, whose objective is half of ours at the same alpha."""
-    problem = Lasso.draw_all(SMALL, "study")
-    for x, y, alpha, found in zip(problem.x, problem.y, problem.alpha, problem.minimum(), strict=True):
+    problem, minimum = drawn(Lasso)
+    for x, y, alpha, found in zip(problem.x, problem.y, problem.alpha, minimum, strict=True):
         solver = CoordinateDescent(alpha=float(alpha), fit_intercept=False, tol=1e-14, max_iter=1_000_000)
         np.testing.assert_allclose(found[:, 0], solver.fit(x.numpy(), y[:, 0].numpy()).coef_, atol=1e-10)
 
 
 def test_starts_have_the_same_product_off_and_on_the_mirrors():
-    problem = Lasso.draw_all(SMALL, "study")
+    problem, _ = drawn(Lasso)
     (u, w), (a, b) = problem.begin(UNEQUAL), problem.begin(EQUAL)
     torch.testing.assert_close(u * w, a * b)
     assert (a.abs() == b.abs()).all() and not (u.abs() == w.abs()).any()
 
 
 def test_on_the_mirrors_not_a_bit_is_off_and_no_sign_changes():
-    problem = Lasso.draw_all(SMALL, "study")
+    problem, _ = drawn(Lasso)
     signs = [theta.sign() for _, theta in walk(problem, FACTORS, EQUAL, SMALL)]
     assert all(((sign == signs[0]) | (sign == 0)).all() for sign in signs)
 
@@ -137,8 +146,8 @@ def test_a_table_has_every_method_and_start(experiment):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_methods_come_down_to_the_minimum(kind):
-    problem = kind.draw_all(SMALL, "study")
-    least = problem.objective(problem.minimum())
+    problem, minimum = drawn(kind)
+    least = problem.objective(minimum)
     for method, within in ((ISTA, 1e-8), (FISTA, 1e-8), (FACTORS, 1e-2)):
         gaps = torch.stack([problem.objective(theta) - least for _, theta in walk(problem, method, UNEQUAL, SMALL)])
         assert (gaps[-1] < within * gaps[0]).all(), method
