@@ -1,14 +1,11 @@
 """Networks on tasks: steps against torch, and planted dead parameters."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 
-from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.settings import NetworkTasks
-from symlab.papers.mirror_symmetry.small.network_tasks import VARIANTS, Networks, learn_labellings
+from symlab.papers.mirror_symmetry.small.network_tasks import VARIANTS, Networks
 from symlab.papers.mirror_symmetry.small.plasticity import BIAS, DECAY, HADAMARD, NOISE, SKIP, SYRE, VANILLA
 
 SMALL = NetworkTasks(width=5, samples=12, tasks=2, steps=3, batch=4, seeds=1)
@@ -73,11 +70,3 @@ def test_noise_moves_what_is_dead_and_nothing_else(networks, samples):
     assert moved[:2, VARIANTS.index(NOISE)].all() and not moved[2, VARIANTS.index(NOISE)].any()
     still = [VARIANTS.index(name) for name in (VANILLA, HADAMARD, BIAS, SKIP)]
     assert not moved[:, still].any()
-
-
-def test_tasks_of_a_small_data_set():
-    drawn = np.random.default_rng(0)
-    data = SimpleNamespace(split=lambda _: (drawn.normal(size=(20, 6)).astype("float32"), np.arange(20) % 3))
-    job = Job("study", datasets={"toy": data})
-    rows = learn_labellings(SMALL, job, "toy", 0)["mirror_network_tasks.csv"]
-    assert len(rows) == 2 * len(VARIANTS) and rows[["dead", "accuracy"]].stack().between(0, 1).all()

@@ -12,7 +12,7 @@ from symlab.measures.identify import measure_swap_costs
 from symlab.measures.job import Job
 from symlab.measures.settings import Identification
 from symlab.networks import MLP, build
-from symlab.papers.neuron_identifiability.chords import SCALES, measure_chords
+from symlab.papers.neuron_identifiability.chords import measure_chords
 from symlab.papers.neuron_identifiability.neuron_functions import layer_functions
 from symlab.papers.neuron_identifiability.neuron_places import measure_places
 from symlab.papers.neuron_identifiability.ridge import choose_pairs, measure_ridge_costs, ridge_swap_costs
@@ -128,11 +128,6 @@ def test_each_neuron_s_swaps_are_those_of_both_networks_and_its_partner_the_stud
             assert row.cost_rank == pytest.approx(cheaper / 4) if i != j else np.isnan(row.cost_rank)
             assert row.correlation == pytest.approx(S[f"2/0.0/hidden{layer}"][i, j])
             assert row.own_correlation == pytest.approx(S[f"2/0.0/hidden{layer}"][i, i])
-
-
-def test_chords_are_measured_for_each_pair_and_layer(block):
-    table = measure_chords(*block, Theory(samples=30), Job("study", "v", "0"))["chord_deviation.csv"]
-    assert table.groupby(["pair", "layer"]).size().to_dict() == {(0, layer): 4 * len(SCALES) for layer in LAYERS}
 
 
 def test_chords_are_of_what_the_layer_reads_in_both_networks_at_the_end_of_training(block):
