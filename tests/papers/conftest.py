@@ -21,3 +21,9 @@ def roughly(paper, monkeypatch):
     draw_few(40, monkeypatch)
     for module, name, value in getattr(room(paper), "ROUGHLY", ()):
         monkeypatch.setattr(module, name, value)
+
+
+@pytest.fixture
+def few_resamples(monkeypatch):
+    """Errors by the bootstrap are known to a tenth, for tests of verdicts that do not hang on them."""
+    draw_few(40, monkeypatch)

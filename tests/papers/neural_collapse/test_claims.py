@@ -130,6 +130,7 @@ ABOUT_OPTIMA = ("1-falls-theorems", "1-rate", "loss-falls", "loss-hidden", "loss
                 "loss-unseen-goes", "layers-before-last", "practice-test")  # fmt: skip
 
 
+@pytest.mark.usefixtures("few_resamples")
 @pytest.mark.parametrize("claim_id", ABOUT_OPTIMA)
 def test_claims_about_optima_decide_nothing_of_networks_above_the_gap(story, claim_id):
     """Nor where two lineages alone are at an optimum."""
@@ -258,6 +259,7 @@ def test_networks_above_the_loss_without_branches_decide_nothing(story):
 
 
 # Few of the story's own data, or enough of others.
+@pytest.mark.usefixtures("few_resamples")
 @pytest.mark.parametrize(("dataset", "N", "rank"), [("digits", 300, 100), ("mnist", 1000, 60)])
 @pytest.mark.parametrize("claim_id", [name for name in CLAIMS if SAMPLES in CLAIMS[name].tables
                                       and name not in WITHOUT_EVIDENCE])  # fmt: skip

@@ -77,6 +77,7 @@ def test_of_one_depth_and_data_set_the_claims_of_figure_7_are_about_those():
     assert len(as_in_fig_7(alone)) == len(alone)
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_cifar_from_jpeg_images_is_cifar():
     tables = tables_for("14-dataset")
     (name,) = tables
