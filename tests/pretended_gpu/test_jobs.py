@@ -1,12 +1,14 @@
 """Measures and experiments that may run on a GPU, and the library's functions, on the pretended one and on the CPU."""
 
 import functools
+from pathlib import Path
 from pkgutil import resolve_name
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from torch import nn
 
 from symlab import align, merge
@@ -22,55 +24,26 @@ from symlab.training.variant import train_variant
 
 pytestmark = pytest.mark.slow
 
-W = {"scheme": {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25}}
-RECIPE = {"epochs": 1, "batch_size": 128}
-PARTS = {"seeds": 2, "seeds_per_job": 2, "recipe": RECIPE, "interpolation": {"lambdas": 3, "samples": 200}}
-MATCHING = {"method": ["activation", "weight"], "n_random": 2, "restarts": 1}
-STUDIES = {
-    # All that takes chains of linear maps; batch norms have statistics of their own on a path.
-    "chain": {
-        "network": {"name": "mlp", "widths": [16, 16], "norm": "batchnorm"},
-        "variants": {"w": W},
-        "matching": MATCHING,
-        "identification": {"models": 1},
-        "ridge": {"beta": [1.0], "reported": 1.0, "samples": 50, "block": 3},
-        "theory": {"permutations": 2, "samples": 100},
-        "homogeneity": {"samples": 100, "curvatures": 4},
-        "magnitudes": {},
-        "neuron_places": {},
-    },
-    # Convolutions, and REPAIR.
-    "convolutions": {
-        "network": {"name": "resnet18", "width": 4, "channels": 1},
-        "variants": {"w": {"scheme": {"name": "standard"}}},
-        "matching": {"n_random": 2},
-        "interpolation": {"lambdas": 3, "samples": 32, "splits": ["train"], "repair": True},
-    },
-}
+STUDIES = {"chain": "w", "convolutions": "syre"}
+"""Of the toys those with all that takes chains of linear maps, and with REPAIR: a variant of each."""
+# The toys' experiments train three times as many networks, for minutes.
 SMALL = {"per_class": 4, "steps": 8, "effort": 4, "seeds": 2, "width": 12}
 EXPERIMENTS_OF = {
-    "neural_collapse.runs": [
+    "runs": [
         {"network": "rn1", "L": [2, 3], **SMALL},
         {"network": "rn2", "L": [3], **SMALL, "pre_norm": True, "loss": "squared_error"},
         {"network": "t12", "L": [2], "patch": 4, "reference": 1, **SMALL},
     ],
-    "neural_collapse.critical_penalty": {"L": [2], "last_penalty": [0.005], "halvings": 1, **SMALL},
+    "critical_penalty": {"L": [2], "last_penalty": [0.005], "halvings": 1, **SMALL},
 }
-
-
-@functools.cache
-def project():
-    studies = {name: {"dataset": "digits", **PARTS, **study} for name, study in STUDIES.items()}
-    studies["experiments"] = {"dataset": "digits"}
-    for key, settings in EXPERIMENTS_OF.items():
-        family, _, name = key.partition(".")
-        studies["experiments"].setdefault(family, {})[name] = settings
-    return parse_config({"results": "results", "datasets": {"digits": {"source": "digits"}}, "studies": studies})
+TOYS = yaml.safe_load((Path(__file__).parents[1] / "papers/golden/toys.yaml").read_text())
+TOYS["studies"]["experiments"] = {"dataset": "digits", "neural_collapse": EXPERIMENTS_OF}
+PROJECT = parse_config(TOYS)
 
 
 @functools.cache
 def digits():
-    return load(project().datasets["digits"], None)
+    return load(PROJECT.datasets["digits"], None)
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +53,14 @@ def trained(tmp_path_factory):
     @functools.cache
     def networks(study):
         path = tmp_path_factory.mktemp(study) / "models.safetensors"
-        block, header = train_variant(
-            project().studies[study].training_spec("w", 0), digits(), "cpu", lambda line: None
-        )
+        spec = PROJECT.studies[study].training_spec(STUDIES[study], 0)
+        block, header = train_variant(spec, digits(), "cpu", lambda line: None)
         save_models(path, block, header)
         models = open_models(path)
         symmetries = store(trace(models.module(), torch.zeros(2, digits().n_inputs)))
         inputs = {}
         for name in ("moments", "match"):
-            made = measured(models, name, Job(study, "w", "0", inputs=inputs, symmetries=symmetries))
+            made = measured(models, name, Job(study, STUDIES[study], "0", inputs=inputs, symmetries=symmetries))
             inputs |= {output: made[output] for output in made if output.endswith(".safetensors")}
         return models, inputs, symmetries
 
@@ -97,7 +69,7 @@ def trained(tmp_path_factory):
 
 def measured(models, name, job):
     """What a measure finds."""
-    settings = project().studies[job.study].settings[MEASURES[name].key]
+    settings = PROJECT.studies[job.study].settings[MEASURES[name].key]
     return resolve_name(MEASURES[name].function)(models, digits(), settings, job)
 
 
@@ -114,19 +86,14 @@ def assert_equal_but_for_rounding(found, expected):
             np.testing.assert_allclose(array, there[key], rtol=1e-3, atol=1e-4, err_msg=key)
 
 
-MEASURED = [
-    (study, measure.name)
-    for study in STUDIES
-    for measure in MEASURES.values()
-    if measure.key in {**PARTS, **STUDIES[study]}
-]
+MEASURED = [(study, measure.name) for study in STUDIES for measure in PROJECT.studies[study].measures() if measure.gpu]
 
 
 @pytest.mark.parametrize(("study", "name"), MEASURED)
 def test_a_measure_finds_on_a_gpu_what_it_finds_on_the_cpu(device, trained, study, name):
     models, inputs, symmetries = trained(study)
     found, expected = (
-        measured(models, name, Job(study, "w", "0", where, inputs=inputs, symmetries=symmetries))
+        measured(models, name, Job(study, STUDIES[study], "0", where, inputs=inputs, symmetries=symmetries))
         for where in (device, "cpu")
     )
     assert_equal_but_for_rounding(found, expected)
@@ -138,7 +105,7 @@ def test_every_measure_that_may_run_on_a_gpu_is_among_them():
 
 @pytest.mark.parametrize("key", [key for key, experiment in EXPERIMENTS.items() if experiment.gpu])
 def test_an_experiment_finds_on_a_gpu_what_it_finds_on_the_cpu(device, tmp_path, key):
-    settings = project().studies["experiments"].settings[key]
+    settings = PROJECT.studies["experiments"].settings[key]
     found, expected = (
         run_experiment(
             EXPERIMENTS[key],
