@@ -188,3 +188,35 @@ def test_networks_that_have_left_the_origin_alone_lack_a_second_escape(story):
     first = {name: of.query("ends <= 0.1") if "ends" in of else of for name, of in story.items()}
     ((found, verdict),) = evaluate_claim(CLAIMS["3-second"], first)
     assert (verdict, found.detail) == ("not run", "needs runs beyond the first escape")
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.09, "held"), (0.11, "undecided")])
+@pytest.mark.parametrize("claim", ["ladder-direction", "time-growth"])
+def test_networks_of_which_much_is_the_start_still_decide_nothing(story, claim, share, verdict):
+    """At depth 6, from weights of 0.0001: their norm is set to a share of that at the escape."""
+    events = story["escape_events.csv"].copy()
+    these = (events["L"] == 6) & (events["std"] == 1e-4)
+    start = these & (events["event"] == 0)
+    events.loc[start, "norm"] = share * events.loc[these & (events["event"] == 0.01), "norm"].iloc[0]
+    found = evaluate_claim(CLAIMS[claim], story | {"escape_events.csv": events})
+    (at,) = ((each, said) for each, said in found if each.case.key == {"dataset": "digits", "L": 6, "std": 1e-4})
+    assert at[1] == verdict and (f"{share:.2g} of all" in at[0].open) == (verdict == "undecided")
+    assert {said for each, said in found if each.case != at[0].case} == {"held"}
+
+
+def test_the_figure_of_a_run_that_ends_in_its_first_escape_has_one_moment(story):
+    figure = next(each for each in SADDLE_TO_SADDLE.figures if each.id == "saddle-1")
+
+    def titles(tables):
+        return [axis.get_title() for axis in drawing_of(figure).draw(tables, Style()).axes]
+
+    early = {name: of[of["event"] <= 0.01] if "event" in of else of for name, of in story.items()}
+    assert titles(story) == ["a", "b: at a drop of 0.1", "c: at a drop of 0.3"]
+    assert titles(early) == ["a", "b: at a drop of 0.01"]
+
+
+def test_values_late_in_the_first_escape_name_the_drop_at_which_they_were_read(story):
+    early = story["escape_layers.csv"].query("event <= 0.01")
+    for layers, drop in ((story["escape_layers.csv"], "0.1"), (early, "0.01")):
+        found = measured("1-one-value", story | {"escape_layers.csv": layers})
+        assert {each.detail for each in found} == {f"at a drop of {drop}"}

@@ -1,5 +1,6 @@
 """Which descents from near the origin a figure or a claim is about, and their values by case."""
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -11,6 +12,8 @@ ESCAPE = 1e-2
 """Drop of the loss, as a share of log k, at which an escape is read: later the full loss turns the weights."""
 SMALL = 1e-4
 """Standard deviation of initial weights from which on they count as small."""
+REMAINS = 0.1
+"""Share of the norm at the escape above which that of the initial weights hides along what the network leaves."""
 NETWORK = ["dataset", "L", "std", "activation", "rule", "h", "ends", "seed"]
 
 
@@ -35,6 +38,16 @@ def escaped(table: pd.DataFrame, activation: str = "relu", rule: str = "flow", e
 def small(rows: pd.DataFrame, least: int = 3) -> pd.DataFrame:
     """The rows of networks from small weights, of a depth from ``least`` on."""
     return rows[(rows["std"] <= SMALL) & (rows["L"] >= least)]
+
+
+def unless_start_remains(found: Cases, events: pd.DataFrame) -> Cases:
+    """Values of networks from small weights, by scale; open where over ``REMAINS`` of the norm is that of the start."""
+    start, then = (small(escaped(events, event=event))[[*NETWORK, "norm"]] for event in (0, ESCAPE))
+    both = start.merge(then, on=NETWORK, suffixes=("_start", ""))
+    shares = {each.case: each.mean for each in by_network(both, "norm_start / norm", "std")}
+    told = "at the escape the norm of the initial weights is still {:.2g} of all"
+    opened = (told.format(shares[each.case]) if shares[each.case] > REMAINS else each.open for each in found)
+    return replace(found, of=tuple(replace(each, open=open) for each, open in zip(found, opened, strict=True)))
 
 
 def by_network(rows: pd.DataFrame, value: str, *by: str, **several: Any) -> Cases:
