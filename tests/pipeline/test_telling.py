@@ -78,6 +78,20 @@ def test_cases_are_told_by_what_tells_them_apart(card):
     assert tell([Sentence("{a}.", {"a": at("test-1-one")})], claims) == ["0 (mnist), 0.25 (imdb, L = 2)."]
 
 
+def test_cases_that_several_studies_have_are_told_with_their_study(card):
+    """As the summary at the end of a run tells a headline, of all its studies at once."""
+    cases = {"mine": {"standard": 0.25, "syre": 0.5}, "pixels": {"standard": 0.75}}
+    claims = [
+        replace(each, study=study)
+        for study, values in cases.items()
+        for each in group_claims(judged(card, claim("one", [exact_value(v, case=c) for c, v in values.items()])))
+    ]
+    sentences = [Sentence("{a}.", {"a": place}) for place in (at("test-1-one"), ("test-1-one", "standard"))]
+    both = "0.25 (standard, study mine), 0.5 (syre), 0.75 (standard, study pixels)."
+    assert tell(sentences, claims) == [both, "0.25 (study mine), 0.75 (study pixels)."]
+    assert tell(sentences, claims[:1]) == ["0.25 (standard), 0.5 (syre).", "0.25."]
+
+
 def test_four_cases_that_are_told_alike_are_counted(card):
     cases = [exact_value(0.5, case=name) for name in "abcd"] + [exact_value(2.0, case="e")]
     claims = group_claims(judged(card, claim("one", cases)))

@@ -92,12 +92,28 @@ def _format_case(case: Case, kind: str) -> str:
 
 
 def cases_at(place: At | tuple[str, str], claims: Sequence[Judged]) -> list[Case]:
-    """The measured cases of the claim that a place names whose key holds the place's, or that have its name."""
-    claim = place.claim if isinstance(place, At) else place[0]
-    cases = [case for each in claims if each.claim == claim for case in each.cases if case.verdict != NOT_RUN]
-    if not isinstance(place, At):
-        return [case for case in cases if case.name == place[1]]
-    return [case for case in cases if place.key.items() <= case.key.items()]
+    """The measured cases of the claim that a place names whose key holds the place's, or that have its name.
+
+    Names that several studies share end with the study.
+    """
+    claim, name = (place.claim, None) if isinstance(place, At) else place
+    key = place.key if isinstance(place, At) else {}
+    found = [
+        (each.study, case)
+        for each in claims
+        if each.claim == claim
+        for case in each.cases
+        if case.verdict != NOT_RUN and name in (None, case.name) and key.items() <= case.key.items()
+    ]
+    studies: dict[str, set[str]] = {}
+    for study, case in found:
+        studies.setdefault(case.name, set()).add(study)
+
+    def told(study: str, case: Case) -> Case:
+        named = ", ".join(filter(None, (case.name, f"study {study}")))
+        return replace(case, name=named) if len(studies[case.name]) > 1 else case
+
+    return [told(*each) for each in found]
 
 
 def tell(sentences: Sequence[Sentence], claims: Sequence[Judged]) -> list[str]:
