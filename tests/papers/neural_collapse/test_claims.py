@@ -276,6 +276,31 @@ def test_growth_is_compared_at_equal_work_alone(story):
     assert [str(m.case) for m, _ in judged("loss-grown", {**story, RUNS: table})] == [f"{RN1}, L = 3"]
 
 
+def test_the_depth_from_which_networks_grow_is_no_growth(story):
+    """Its lineages begin at random weights, as networks from scratch do, so that nothing is told of it."""
+    first = network(described("rn1", "constant", 2, grown=False), 0, worse=0.5)
+    more = pd.DataFrame([first | {"seed": seed} for seed in range(SEEDS)])
+    given = {**story, RUNS: pd.concat([story[RUNS], more], ignore_index=True)}
+    assert [str(m.case) for m, _ in judged("loss-grown", given)] == [f"{RN1}, L = 3", f"{RN1}, L = 8"]
+
+
+def test_an_undefined_ratio_of_one_network_leaves_its_certificate_open(story):
+    table = story[RUNS].query("L <= 3").copy()
+    table.loc[table.index[of(table, "rn1")][0], "NC1"] = np.nan
+    found = {str(m.case): verdict for m, verdict in judged("certificate-holds", {**story, RUNS: table})}
+    assert found["NC1"] == "undecided" and set(found.values()) == {"held", "undecided"}
+
+
+def test_small_perturbations_are_those_that_the_deepest_leave(story):
+    """Whatever shallower networks leave."""
+    table = story[PERTURBED].copy()
+    shallow = table["L"] < table["L"].max()
+    table.loc[shallow, ["NC1", "NC1_row"]] *= 0.1
+    for name in ("perturbed-constant", "perturbed-uniform", "perturbed-seen"):
+        found, before = (judged(name, tables) for tables in ({PERTURBED: table}, story))
+        assert [m.value for m, _ in found] == [m.value for m, _ in before] and len(found) == 2 - (name[-4:] == "seen")
+
+
 def test_one_network_above_the_loss_without_branches_leaves_the_perturbed_open(story):
     table = story[PERTURBED].copy()
     assert set(verdicts("perturbed-leaves", story)) == {"held"}

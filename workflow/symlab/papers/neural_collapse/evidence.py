@@ -32,6 +32,8 @@ APART = ("N", "pool", "patch")
 """Numbers that a setting's name tells where it has several of them."""
 DEPTHS, LINEAGES = 4, 3
 """Depths that a slope needs, and lineages that have it: networks grown from one another, from one random start."""
+DOCS = "(docs/explanation/papers/neural-collapse.md)"
+"""Where a case's explanation is told with its numbers."""
 LACKS = f"needs such networks of {DEPTHS} depths"
 Statistic = Callable[[pd.Series], float]
 """Of values by depth."""

@@ -10,6 +10,7 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.neural_collapse import evidence
 from symlab.papers.neural_collapse.evidence import DEPTHS, GAP, METRICS, derived_claim, of_kind, paper_claim
+from symlab.papers.neural_collapse.found import DATA, NETWORKS, PENALTIES, VALUES
 from symlab.plotting.style import Axes, Figure, Look, Style, palette
 from symlab.plotting.units import draw_units
 from symlab.study.card import Drawing
@@ -171,6 +172,19 @@ FIGURES = {
         differs="The paper prints three images of three metrics; here they are one.",
     ),
 }
+_RN1 = f"{NETWORKS['rn1']}, {DATA['mnist']}"
+_RN2 = f"{NETWORKS['rn2']}, {PENALTIES['constant']}, {DATA['mnist']}"
+_WHY_RISEN = dict.fromkeys(
+    (f"{VALUES[value]}, {_RN1}" for value in ("NC1", "NC3")),
+    "With depth blocks come to cost less at more scatter, so that on these samples metrics rise at first and fall from "
+    f"L = 5 on: two kinds of solutions {evidence.DOCS}.",
+)
+_TEXTS = f"{VALUES['NC2']}, {NETWORKS['t11']}, normalised before blocks (pre-LN), {DATA['imdb']}"
+_WHY_RISEN[_TEXTS] = (
+    "Deep networks have not converged: their losses rise with depth, though a deeper network contains a shallower one. "
+    "Whether NC2 falls at convergence is not known."
+)
+_WHY_RISEN[""] = "Why is not known."
 SLOPE = "slope of log₁₀ of the metric on log₁₀ L, each depth from scratch, mean over seeds"
 JUDGED = "Judged so since 26 November 2026, after values at optima were seen, and none from scratch on these samples."
 CLAIMS = {
@@ -180,8 +194,7 @@ CLAIMS = {
         bound=below(0),
         reason="Section 5: at convergence the metrics decrease with depth, of networks trained each by itself. "
         f"{JUDGED}",
-        why="With depth blocks come to cost less at more scatter, so that on some samples metrics rise at first and "
-        "fall from L = 5 on: two kinds of solutions (docs/explanation/papers/neural-collapse.md).",
+        why=_WHY_RISEN,
         also=("collapse-2",),
         measure=partial(_slopes_from_scratch, chosen=of_kind("plotted")),
     ),
@@ -216,6 +229,7 @@ CLAIMS = {
         bound=at_least(1),
         reason="Theorem 4.3's distance to the optimum is at most of order L^(−1/2) up to logarithms; NC1, NC3 and the "
         "excess loss are quadratic in it, NC2 is linear. Slower networks are not optimal, or not yet asymptotic.",
+        why="Which of these is not known; the bound has no constants, so that slower is no contradiction.",
         measure=rate_of_optima,
     ),
     "collapse-1-calm": evidence.our_claim(
@@ -237,6 +251,11 @@ CLAIMS = {
         origin="pilot",
         reason="Figure 2 shows the control flat; a quarter of the −0.4 that RN1 had on digits at first is "
         "left for noise. It was a share of RN1's slope until 26 November 2026, when RN1 was seen to rise on MNIST.",
+        why=dict.fromkeys(
+            (f"{VALUES[value]}, {_RN2}" for value in ("NC1", "NC3")),
+            "From L = 5 on losses rise with depth, though a deeper network contains a shallower one: deep networks "
+            f"from scratch are at worse minima. Lineages, whose losses do not rise, are nearly level {evidence.DOCS}.",
+        ),
         measure=slopes_of_control,
     ),
 }
