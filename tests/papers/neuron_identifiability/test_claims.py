@@ -93,16 +93,25 @@ def test_the_way_from_random_to_optimal_is_that_of_the_pairs(tables_for):
     assert row["value"] == pytest.approx(0.4 / 0.7, abs=0.01) and row["detail"].startswith("hidden2, epoch 60")
 
 
-def test_claims_over_training_leave_out_the_first_few_epochs(tables_for):
+def test_networks_are_apart_from_the_first_epoch_on(tables_for):
     tables = tables_for("3c")
-    # Epoch 1 of 60 is among the first few, epoch 30 is not.
+    # Before training there is no stage of it.
     objective(0.0, variant="w_1", epoch=0)(tables["matching.csv"])
-    objective(0.0, variant="w_1", epoch=1)(tables["matching.csv"])
     row = only_value("3c-apart", tables)
     assert (row["verdict"], row["value"]) == ("held", pytest.approx((0.78 - 0.04) / 0.8, abs=0.001))
-    objective(0.0, variant="w_1", epoch=30)(tables["matching.csv"])
+    objective(0.0, variant="w_1", epoch=1)(tables["matching.csv"])
     row = only_value("3c-apart", tables)
-    assert row["verdict"] == "failed" and row["detail"].startswith("all layers, epoch 30")
+    assert row["verdict"] == "failed" and row["detail"].startswith("all layers, epoch 1")
+
+
+def test_sigma_mlps_may_differ_in_the_first_few_epochs(tables_for):
+    tables = tables_for("7")
+    here = only_value("7-sigma", tables)
+    # Epoch 1 of 60 is among the first few, epoch 30 is not.
+    objective(0.7, variant="sigma_mlp", epoch=1)(tables["matching.csv"])
+    assert only_value("7-sigma", tables)["value"] == here["value"]
+    objective(0.7, variant="sigma_mlp", epoch=30)(tables["matching.csv"])
+    assert only_value("7-sigma", tables)["verdict"] == "failed"
 
 
 def test_claims_over_training_look_at_the_smallest_large_sigma_alone(tables_for):

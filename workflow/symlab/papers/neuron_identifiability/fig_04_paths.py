@@ -5,6 +5,7 @@ from functools import partial
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import masks
 from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.reasons import SINCE
 from symlab.papers.neuron_identifiability.rows import one_path
 from symlab.papers.neuron_identifiability.variants import by_variant, label_rows, telling_variants
 from symlab.plotting import style as plot
@@ -156,6 +157,8 @@ CLAIMS = {
         bound=at_least(10, "pp"),
         reason="The paper calls these barriers high; ten percentage points are far more than networks of one kind "
         "differ by. A sketch on digits had been seen.",
+        why="The paper states no size, and the threshold was set with a sketch on digits in sight. Why networks of "
+        "this study lose less is not known.",
         measure=partial(accuracy_drop, which=masks.any_of(masks.STANDARD, masks.W_0), aligned=False),
     ),
     "identifiability-4a-connected": DROP_CLAIM(
@@ -169,7 +172,8 @@ CLAIMS = {
         statement="Aligned, two standard, two W-asymmetric (whatever σ_F) and two syre networks can be averaged",
         bound=at_most(3, "pp"),
         reason="The paper says that all models, which are of these three kinds, have reasonably low barriers once "
-        "aligned; the same few points as for the identifiable ones. A sketch on digits had been seen.",
+        "aligned; the same few points as for the identifiable ones. Its σ_F are 0 and 1; those between are asked too. "
+        "A sketch on digits had been seen.",
         measure=partial(accuracy_drop, which=masks.any_of(masks.STANDARD, masks.W, masks.SYRE), aligned=True),
     ),
     "identifiability-4c-sigma": DROP_CLAIM(
@@ -187,10 +191,11 @@ CLAIMS = {
         bound=at_least(10, "pp"),
         reason="Table 1's other schemes have no fixed part that tells neurons apart: F is 0, or I, which stays as it "
         "is when all layers are renumbered alike. What counts as high for the paper's networks does here.",
+        why={"residual": "Why they lose less is not known: their neurons do not keep their places (Fig. 7)."},
         measure=partial(accuracy_drop, which=masks.any_of(masks.SPARSE, masks.RESIDUAL), aligned=False),
     ),
     "identifiability-4c-others": OTHERS_CLAIM(
-        statement="Aligned, they can",
+        statement="Aligned, two sparse or two residual networks can be averaged",
         bound=at_most(3, "pp"),
         reason="Effective weights are matched, in which nothing is left of a scheme; the same few points as for the "
         "paper's networks.",
@@ -206,10 +211,12 @@ CLAIMS = {
     "identifiability-4b-barrier": SHARE_CLAIM(
         statement="Unaligned, two standard ResNets or two with σ_F = 0 cannot be averaged",
         bound=at_least(HIGH),
+        owner="derived",
         origin="pilot",
-        reason="The paper calls such barriers high of MLPs alone, and shows those of ResNets beside them; a third is "
-        "three times what counts as low in Fig. 4d. For large "
-        "σ_F the paper claims connectivity only to some degree, so no bound is set there.",
+        reason="The paper calls such barriers high of MLPs alone, and shows those of ResNets beside them, whose "
+        "symmetries are not broken effectively either (Appendix F.2); a third is three times what counts as low in "
+        "Fig. 4d. For large σ_F the paper claims connectivity only to some degree, so no bound is set there. "
+        f"{SINCE}: no sentence of the paper says it of ResNets.",
         measure=partial(share_lost, which=masks.any_of(masks.STANDARD, masks.W_0), aligned=False),
     ),
     "identifiability-4b-lowered": LOWERED_CLAIM(
@@ -221,6 +228,7 @@ CLAIMS = {
         "as at least half of the standard barrier being gone.",
         measure=partial(drop_over_baseline, which=masks.W_FROM_2, baseline=masks.STANDARD),
         also=(),
+        why="Neurons of these networks are no longer identifiable at the end of training (Fig. 3b).",
     ),
     "identifiability-4d-aligned": SHARE_CLAIM(
         statement="Aligned, two ResNets can be averaged: standard ones, with σ_F of 0 or of 2 and more, and syre ones",
@@ -231,7 +239,11 @@ CLAIMS = {
             share_lost, which=masks.any_of(masks.STANDARD, masks.W_0, masks.W_FROM_2, masks.SYRE), aligned=True
         ),
         also=("identifiability-4b",),
-        why="Of under-trained networks (the figure says how far they are), a few points are a large part.",
+        why={
+            "W σ_F = 2": "Why is not known. A matching other than the identity takes the fixed weights, which two "
+            "networks share, apart.",
+            "": "Of under-trained networks (the figure says how far they are), a few points are a large part.",
+        },
     ),
     "identifiability-4d-alike": ALIKE_CLAIM(
         statement="Alignment helps ResNets with σ_F = 0 as much as standard ones",

@@ -116,7 +116,8 @@ def drop_beside_control(tables: Tables) -> list[Found]:
 
 def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -> dict[str, Claim]:
     """Swap costs of all pairs on Gaussian mixtures (Fig. 5 = 14; by ridge regression Fig. 15)."""
-    claim = partial(Claim, owner="paper", tables=(table,), also=also)
+    owner, further = swap_costs.owned(table)
+    claim = partial(Claim, owner=owner, tables=(table,), also=also)
     measured = partial(swap_costs.measure_costs, table=table, pairs=swap_costs.of_mixtures)
     return {
         f"{figure}-near-zero": claim(
@@ -125,7 +126,7 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
             bound=above(0.5),
             origin="derived",
             reason="Q3: “near zero and even negative pairwise neuron swap costs dominate” at σ_F = 0. To dominate is "
-            "to be more than half; near zero is read as an order of magnitude below σ_F = 1.",
+            f"to be more than half; near zero is read as an order of magnitude below σ_F = 1.{further}",
             measure=measured(swap_costs.near_zero_by_k, small=W_0, large=W_1),
             why=swap_costs.RIDGE_COUNTS_ERRORS if table == swap_costs.RIDGE else "",
         ),
@@ -134,7 +135,8 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
             quantity=f"smaller step between the median layer-1 costs at k = 2, 8, 32{estimate}",
             bound=above(0),
             origin="paper",
-            reason="Q3: “a strong dependence on the intrinsic dimension k”, in this order; no size is stated.",
+            reason="Q3: “a strong dependence on the intrinsic dimension k”, in this order; no size is "
+            f"stated.{further}",
             measure=measured(swap_costs.growth_with_k, which=W_1, name=""),
         ),
         f"{figure}-cheap-swaps": claim(
@@ -143,7 +145,7 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
             bound=above(0),
             origin="paper",
             reason="Q3: “for k = 2, many low-cost swaps exist”. Low is read as a tenth of the layer's own median, so "
-            "that no scale enters.",
+            f"that no scale enters.{further}",
             measure=measured(swap_costs.cheap_share_fall),
         ),
         f"{figure}-diagonal": claim(
@@ -152,7 +154,7 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
             bound=at_most(0.01),
             origin="pilot",
             reason="Q3: “only the diagonal remains at low cost for k = 32”; one pair in a hundred is left for chance. "
-            "A sketch had been seen.",
+            f"A sketch had been seen.{further}",
             measure=measured(lambda costs: swap_costs.cheap_shares(costs).at(k=32).means()),
         ),
     }

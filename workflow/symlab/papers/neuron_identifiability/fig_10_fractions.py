@@ -4,6 +4,7 @@ from functools import partial
 
 from symlab.papers.neuron_identifiability import objectives
 from symlab.papers.neuron_identifiability.masks import Mask, of_scheme, w_asymmetric
+from symlab.papers.neuron_identifiability.reasons import SINCE
 from symlab.papers.neuron_identifiability.variants import add_labels, label_rows, variants_of
 from symlab.plotting import style as plot
 from symlab.study.card import Drawing
@@ -60,12 +61,13 @@ CLAIMS = {
         measure=partial(objectives.AT_THE_END, which=_of_fractions(0, 0), score=objectives.LARGEST),
     ),
     "identifiability-10-fixed": objectives.CLAIM(
-        statement="At σ_F = 1, fixing 5 % of the weights or more does",
+        statement="At σ_F = 1, fixing 5 % of the weights or more makes neurons identifiable",
         quantity=f"{objectives.WAY}, in the worst layer",
         bound=at_least(0.75),
+        owner="derived",
         origin="ours",
         reason="The paper finds that it takes fixed weights of large scale; looser than in Fig. 3, because few of "
-        "them are fixed here.",
+        f"them are fixed here. {SINCE}: the paper names no share from which on they do.",
         measure=partial(objectives.AT_THE_END, which=_of_fractions(1, 0.05), score=objectives.SMALLEST),
     ),
 }

@@ -115,7 +115,7 @@ CLAIMS = {
         statement="The most strongly identifiable networks are less accurate on validation data than the best of the "
         "sweep over σ_F",
         quantity="by how many percentage points validation accuracy at the largest σ_F is below the best of the sweep "
-        f"(below 0 if by {WAY} it is less identifiable)",
+        f"(below 0 if it is less identifiable there: {WAY})",
         bound=above(0, "pp"),
         owner="ours",
         origin="ours",

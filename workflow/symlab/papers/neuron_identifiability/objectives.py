@@ -111,9 +111,18 @@ def at_worst(
 
 
 def late(matching: pd.DataFrame) -> pd.DataFrame:
-    """The rows after the first few epochs (Fig. 3c), a twentieth, of the variants that have two snapshots there."""
+    """The rows after the first few epochs, a twentieth, of the variants that have two snapshots there."""
     rows = matching[matching["epoch"] >= 0.05 * matching.groupby("variant")["epoch"].transform("max")]
-    return rows[rows.groupby("variant")["epoch"].transform("nunique") > 1]
+    return _several(rows)
+
+
+def while_training(matching: pd.DataFrame) -> pd.DataFrame:
+    """The rows after training has begun, of the variants that have two snapshots there."""
+    return _several(matching[matching["epoch"] > 0])
+
+
+def _several(matching: pd.DataFrame) -> pd.DataFrame:
+    return matching[matching.groupby("variant")["epoch"].transform("nunique") > 1]
 
 
 AT_THE_END = partial(at_worst, value="way", layerwise=True)

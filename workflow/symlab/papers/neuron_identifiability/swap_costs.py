@@ -14,10 +14,11 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.neuron_identifiability.masks import W_1, Mask, every_row
+from symlab.papers.neuron_identifiability.reasons import SINCE
 from symlab.papers.neuron_identifiability.rows import MODEL, describe
 from symlab.papers.neuron_identifiability.variants import by_variant
 from symlab.study.cases import Cases
-from symlab.study.claim import Found, Tables, worst_of_each
+from symlab.study.claim import Found, Owner, Tables, worst_of_each
 from symlab.study.tables import need
 
 Statistic = Callable[[np.ndarray], Any]
@@ -33,6 +34,16 @@ RIDGE_COUNTS_ERRORS = (
     "Ridge regression counts errors of the neurons' outputs too, so that hardly a swap is free of cost even where "
     "weights alone would make it so."
 )
+
+
+def owned(table: str) -> tuple[Owner, str]:
+    """Whose the statements of Q3 are by one estimator, and what that adds to their reasons."""
+    if table == MAHALANOBIS:
+        return "paper", ""
+    return "derived", (
+        f" {SINCE}: Q3 speaks of the Mahalanobis estimate; that ridge regression estimates the same quantity "
+        "(Appendix G.3) carries it over."
+    )
 
 
 def costs_by_network(
