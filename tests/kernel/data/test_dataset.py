@@ -115,8 +115,8 @@ def test_one_channel_and_one_number_mean_the_same():
         ({"image": (1, 2, 3)}, "mean of a data set is one number"),
         ({"image": None, "mean": 0.5}, "std of a data set is one number"),
         ({"mean": (0.5,)}, "mean of a data set is one number"),
-        ({"mean": (0.5, float("nan"))}, "finite mean"),
-        ({"std": (0.5, 0.0)}, "positive std"),
+        ({"mean": (0.5, float("nan"))}, "infinite or no numbers"),
+        ({"std": (0.5, 0.0)}, "that are constant"),
         ({"extras": {"rotation": np.eye(6, dtype=np.float32)}}, "rotation.*no image"),
     ],
 )

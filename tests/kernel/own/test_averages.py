@@ -120,7 +120,7 @@ def test_least_squares_leave_copies_in_another_order_one_network(networks):
         (0.09, 0.01, "the average is broken, no better than a constant"),
         (0.09, 0.5, "none, for these data do not show the networks to be better than a constant (81.0 ± 50.0 points"),
         (0.15, 0.39, "undecided on so few samples, 75.0 ± 39.0 points"),
-        (0.45, math.nan, "none, for one number for all samples has no error (45.0 points"),
+        (0.45, math.nan, "none, for one number has no error (45.0 points"),
         (math.nan, math.nan, "the average is broken, its loss is no number"),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_verdict_on_losses_knows_that_less_is_better():
     diverged = scores.assign(loss=[1.0, math.nan, 1.3, 2.0])
     assert "none, for the loss of some network" in verdict(diverged, "average", 2)
     alone = scores.assign(loss_difference_error=[0.01, 0.01, 0.01, math.nan])
-    assert "none, for one number for all samples has no error (0.3 ± 0.01 in loss above" in verdict(alone, "average", 2)
+    assert "none, for one number has no error (0.3 ± 0.01 in loss above" in verdict(alone, "average", 2)
 
 
 @torch.no_grad()

@@ -1,8 +1,11 @@
-"""When an exponent is known, on series of growth."""
+"""When an exponent is known, on series of growth, and when there is none to tell of."""
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+from symlab import SGD, UserError, mirrors
 from symlab.own.mirrors import is_known, mean_growth
 
 
@@ -32,3 +35,29 @@ def test_one_look_at_a_small_error_is_not_enough():
     grown[30:40] = 5
     assert mean_growth(grown[:90])[1] > 0.1 and mean_growth(grown[:120]) == (1, 0)
     assert not is_known(grown[:120]) and is_known(grown)
+
+
+@pytest.fixture
+def learned():
+    """Four neurons, of which two never fire, that give y = x of four samples but for a tenth; with the samples."""
+    network = nn.Sequential(nn.Linear(1, 4), nn.ReLU(), nn.Linear(4, 1)).double()
+    x = torch.tensor([[-1.0], [-0.5], [0.5], [1.0]], dtype=torch.float64)
+    with torch.no_grad():
+        network[0].weight[:, 0], network[0].bias[:] = torch.tensor([[1.0, -1, 1, 1], [0, 0, -3, -4]])
+        network[2].weight[0], network[2].bias[:] = torch.tensor([0.9, -0.9, 1, 1]), 0
+    return network, (x, x.clone())
+
+
+def test_neurons_that_never_fire_stay_as_far_apart_as_they_are(learned):
+    network, data = learned
+    told = mirrors(network, None, data, training=SGD(0.01, batch=4), pairs=6, task="regression")
+    dead = told.pairs.set_index(["a", "b"]).loc[(2, 3)]
+    assert (dead["exponent"], dead["curvature"], dead["steps"]) == (0, 0, np.inf) and not dead["merges"]
+    assert "the closest, 2 and 3, is" in str(told) and "apart, which stays so" in str(told)
+
+
+def test_a_rate_at_which_training_undoes_what_a_network_has_learned_is_refused(learned):
+    """At 100 a step throws its neurons so far that none fires any more: nothing then diverges, and nothing is left."""
+    network, data = learned
+    with pytest.raises(UserError, match=r"undoes what it has learned: its loss goes from .* to .*; give a lower rate"):
+        mirrors(network, None, data, training=SGD(3.0, batch=4), task="regression")

@@ -191,6 +191,24 @@ def test_axes_that_an_operation_keeps_are_told_from_those_of_inputs_and_outputs(
     assert "cumsum" in by_operation and "'second.weight'" in by_operation and "'last.weight'" in of_ends
 
 
+class WithFeatures(nn.Module):
+    """Returns its hidden features too."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        features = self.first(x).relu()
+        return {"logits": self.last(features), "features": features}
+
+
+def test_networks_all_of_whose_neurons_are_returned_are_refused_by_this_reason():
+    A, B = WithFeatures(), WithFeatures()
+    with pytest.raises(UserError, match="All 2 tensors that it returns have to stay as they are"):
+        align(A, A.state_dict(), B.state_dict(), torch.randn(9, 4))
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -47,11 +47,12 @@ def trace(options: Namespace) -> None:
             print(
                 "    dimensions of its maps: not known, for it is too large, or weights or outputs are too few to tell"
             )
-    print(coverage(models.module, spec))
+    kept = traced.kept_by_constants()
+    print(coverage(models.module, spec, kept))
     for sentence in models.remarks:
         print(sentence)
     for sentence in spec.unsupported:
         print(f"Not understood: {sentence}")
-    if kept := traced.kept_by_constants():
+    if kept:
         kinds = "sinusoids, rotary embeddings, biases of heads, random numbers"
         print(f"Constants ({kinds}) alone keep in place, all or in part: {listed(kept)}.")

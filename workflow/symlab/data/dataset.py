@@ -54,8 +54,8 @@ class Dataset:
             raise UserError(f"A data set's task is 'classification' or 'regression', not {self.task!r}.")
         if not (np.isfinite(self.mean).all() and np.isfinite(self.std).all() and np.all(np.asarray(self.std) > 0)):
             raise UserError(
-                f"A data set needs a finite mean and a positive std, not mean {self.mean} and std {self.std}: "
-                "constant or non-finite inputs cannot be normalised."
+                f"{self.provenance.get('path', 'A data set')} has inputs that are constant, infinite or no numbers, "
+                f"which cannot be normalised (mean {self.mean}, std {self.std})."
             )
         if len(self.x_train) == 0:
             raise UserError("A data set needs at least one training sample.")

@@ -16,6 +16,7 @@ from symlab.alignment.matching import Permutations
 from symlab.alignment.signs import Signs
 from symlab.connectivity.barrier import barriers
 from symlab.connectivity.merge import average_network, scores
+from symlab.connectivity.norm_statistics import batch_norms
 from symlab.connectivity.path import curve
 from symlab.errors import UserError
 from symlab.own import report
@@ -176,7 +177,8 @@ class Aligned:
         ]
         if models.x is not None:
             parts.append("The permuted network computes what B does (checked on the data).")
-        parts += [] if barriers is None else [report.barriers_table(barriers, samples, repair)]
+        has_batch_norms = bool(batch_norms(models.module))
+        parts += [] if barriers is None else [report.barriers_table(barriers, samples, repair, has_batch_norms)]
         parts += report.judged(self.scores, report.ALIGNED, 2, samples)
         parts += [] if self.learned is None else [str(self.learned)]
         reference = models.files[0].tensors if self.reference is None else self.reference

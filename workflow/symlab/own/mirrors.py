@@ -16,6 +16,7 @@ from tqdm import tqdm
 from symlab.alignment.forward import call
 from symlab.alignment.signs import signs_of
 from symlab.batches import in_precision, prediction
+from symlab.connectivity.merge import CONSTANT, scores
 from symlab.connectivity.objective import losses
 from symlab.errors import UserError
 from symlab.own.models import Models, check_counts, load_models, traced_symmetries
@@ -53,6 +54,8 @@ ERRORS, KNOWN = 3, 0.1
 By momentum steps are alike for some ten others (correlation .8 from one to the next), and whoever looks often sees a
 small error by chance: one error of a twentieth at one look is wrong by a tenth and more in up to 40 % of such series.
 """
+ROUNDING = 1e-13
+"""An exponent nearer to 0 is rounding: the neurons have no part in the outputs, and their distance stays."""
 FEWEST_AT_ONCE = 64
 """Samples that the loss is differentiated at together, where batches are smaller."""
 ZEROS = ["group", "turns", "neuron", "size", "curvature", "exponent", "error", "vanishes", "steps"]
@@ -95,7 +98,8 @@ class Mirrors:
             norms; ``exponent``, by how much a step of SGD changes the logarithm of their distance in the mean, next to
             the mirror theta_a = theta_b, as the network trains on; ``error``, its standard error; ``curvature``, that
             of loss and decay across it in the direction that grows fastest; ``merges``, whether the exponent is below
-            0; ``steps``, in which the distance halves or doubles.
+            0; ``steps``, in which the distance halves or doubles (infinite where the exponent is 0: the loss does not
+            depend on their difference).
             Exponent and curvature are NaN where the loss has no second derivative on the mirror.
         zeros: a row a neuron whose sign is free (of an odd activation; a dimension of query and key, or of value and
             output, in a head, or a norm's gain with what reads it, where signs are the reflections of rescalings):
@@ -117,9 +121,10 @@ class Mirrors:
         for group, rows in self.pairs.groupby("group", sort=False):
             nearest = rows.loc[rows["distance"].idxmin()]
             line = f"{group}: {_drawn(rows['merges'], 'closest pairs')} drawn together"
-            word = "halves" if nearest["merges"] else "doubles"
             line += f"; the closest, {nearest['a']} and {nearest['b']}, is {nearest['distance']:.3g} apart"
-            line += "" if math.isnan(nearest["steps"]) else f", which {word} in {counted(nearest['steps'], 'steps')}"
+            word = "halves" if nearest["merges"] else "doubles"
+            in_steps = f"{word} in {counted(nearest['steps'], 'steps')}" if nearest["exponent"] else "stays so"
+            line += "" if math.isnan(nearest["steps"]) else f", which {in_steps}"
             lines.append(f"{line}{_unsure(rows)}.")
         for (group, turns), rows in self.zeros.groupby(["group", "turns"], sort=False):
             drawn = _drawn(rows["vanishes"], "smallest neurons")
@@ -177,7 +182,7 @@ def mirrors(
 
     Raises:
         UserError: as ``symlab.align``; there are no targets; the settings, pairs or steps are none; or training
-            diverges at the settings.
+            diverges at the settings, or undoes what the network has learned.
     """
     models = load_models(module, {"the network": weights}, data, seed=seed, **options)
     if models.y is None:
@@ -309,7 +314,22 @@ class _Across:
             v, velocity = ({name: each / length for name, each in state.items()} for state in (v, velocity))
             if is_known(grown):
                 break
-        return float(np.mean(_late(curvatures))), *mean_growth(grown)
+        self._check_learned(mirror.on(self.state), on, first)
+        mean, error = mean_growth(grown)
+        return float(np.mean(_late(curvatures))), mean if abs(mean) > ROUNDING else 0.0, error
+
+    def _check_learned(self, first: dict[str, Tensor], last: dict[str, Tensor], rows: Tensor) -> None:
+        """Check that a network on a mirror that was better than a constant is so after it has trained on."""
+        models, rows = self.models, rows.to(self._targets.device)
+        x, states = in_precision(models.inputs()[rows], torch.float64), {"before": first, "after": last}
+        with foreign("computing the loss"):
+            scored = scores(self.module, states, x, self._targets[rows], models.task, {})
+        before, after, constant = scored.set_index("network").loc[["before", "after", CONSTANT], "loss"]
+        if before < constant and not after < constant:
+            raise UserError(
+                f"Training of {models.name} at {self.training} undoes what it has learned: its loss goes from "
+                f"{before:.3g} to {after:.3g}, that of a constant is {constant:.3g}; give a lower rate."
+            )
 
     def _least_curved(
         self, on: dict[str, Tensor], v: dict[str, Tensor], rows: Tensor, mirror: Mirror

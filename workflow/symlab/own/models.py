@@ -191,6 +191,11 @@ def traced_symmetries(models: Models, traced: Traced | None = None) -> Traced:
     traced = traced or trace_quietly(models.module, models.inputs()[: models.rows])
     if not traced.spec.free:
         told = f"no neurons of {models.name} can be renumbered without changing its function."
+        if (returned := traced.returned()) > 1:
+            told += (
+                f" All {returned} tensors that it returns have to stay as they are: if hidden features are among them, "
+                "give a network that returns its outputs alone."
+            )
         raise UserError(" ".join([told, *traced.spec.unsupported]))
     axes = {name: axes for name, axes in traced.spec.axes.items() if name in models.network.all_names}
     return replace(traced, spec=replace(traced.spec, axes=axes))

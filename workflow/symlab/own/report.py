@@ -1,7 +1,7 @@
 """What an alignment or a merge says when it is printed: what was matched, what it is worth, what to do next."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pandas as pd
 from torch import nn
@@ -13,6 +13,7 @@ from symlab.own.weights import Weights
 from symlab.symmetries.actions import Action
 from symlab.symmetries.propagation import listed
 from symlab.symmetries.symmetry_spec import SymmetrySpec, groups_of, shape
+from symlab.words import counted
 
 GROUPS_SHOWN = 16
 UNSUPPORTED_SHOWN = 8
@@ -55,7 +56,7 @@ def short_names(files: Sequence[Weights]) -> list[str]:
 def scored_samples(models: Models) -> str:
     """How many samples averages are scored on, and that they are not those of the match."""
     n = 0 if models.scored is None else len(models.scored[0])
-    return f"{n:,} {'samples' if models.test is None else 'test samples'}"
+    return counted(n, "samples" if models.test is None else "test samples")
 
 
 def judged(scores: pd.DataFrame | None, average: str, n_networks: int, samples: str) -> list[str]:
@@ -65,8 +66,11 @@ def judged(scores: pd.DataFrame | None, average: str, n_networks: int, samples: 
     return [_scores(scores, samples), verdict(scores, average, n_networks)]
 
 
-def coverage(module: nn.Module, spec: SymmetrySpec) -> str:
-    """Sentences on how many axes of the network's matrices are renumbered, which of them stay, and why."""
+def coverage(module: nn.Module, spec: SymmetrySpec, by_constants: Collection[tuple[str, int]] = ()) -> str:
+    """Sentences on how many axes of the network's matrices are renumbered, which of them stay, and why.
+
+    Axes that constants keep in place, by name and number, are counted; other sentences tell of them.
+    """
     moved, stay = 0, []
     for name, parameter in module.named_parameters():
         axes = spec.axes.get(name, ())
@@ -83,6 +87,7 @@ def coverage(module: nn.Module, spec: SymmetrySpec) -> str:
         if kept := [axis for axis in stay if axis in blamed]:
             told += f"; these stay, for {operation} moves or combines what is along them: {listed(kept)}"
             stay = [axis for axis in stay if axis not in kept]
+    stay = [axis for axis in stay if axis not in by_constants]
     return told + (f"; these stay, as those of inputs and outputs do: {listed(stay)}." if stay else ".")
 
 
@@ -120,7 +125,7 @@ def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
     digits = int(any((kept < edge) != (rounded < edge) for edge in (AS_GOOD, BROKEN)))
     of_learned = f"; it keeps {100 * kept:.{digits}f} % of what they have learned beyond a constant"
     if math.isnan(unsure):
-        return f"Verdict: none, for one number for all samples has no error ({place}): give one for each of several."
+        return f"Verdict: none, for one number has no error ({place}): give several samples, and a loss of each."
     if not learned > 2 * unsure:
         return f"Verdict: none, for these data do not show the networks to be better than a constant ({place})."
     if kept >= AS_GOOD:
@@ -180,7 +185,7 @@ def matching_table(matching: pd.DataFrame, spec: SymmetrySpec, method: str, mapp
     return "\n".join(lines)
 
 
-def barriers_table(barriers: pd.DataFrame, samples: str, repair: bool) -> str:
+def barriers_table(barriers: pd.DataFrame, samples: str, repair: bool, has_batch_norms: bool) -> str:
     """Both barriers on the line between two networks."""
     by = barriers.set_index("aligned")
     rows = [["", "B as it is", "B aligned"]]
@@ -189,7 +194,12 @@ def barriers_table(barriers: pd.DataFrame, samples: str, repair: bool) -> str:
         drops = (f"{_number(by.loc[aligned, 'drop_max_pp'], 2)} pp" for aligned in (False, True))
         rows += [["accuracy drop", *drops]]
     title = f"Largest barrier on the line from A to B ({samples}{', with REPAIR' if repair else ''}):"
-    return "\n".join([title, *_table(rows)])
+    lines = [title, *_table(rows)]
+    if has_batch_norms:
+        lines.append(
+            "  (batch norm statistics are estimated anew at every point, at A and B too, which keep their own below)"
+        )
+    return "\n".join(lines)
 
 
 def _number(value: float, digits: int) -> str:

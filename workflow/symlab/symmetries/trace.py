@@ -152,6 +152,11 @@ class Traced:
         sources = (exported.sources.get(node.name) for node in ancestors(inside))
         return tuple(source[1:] for source in sources if isinstance(source, str) and source[0] == "=")
 
+    def returned(self) -> int:
+        """How many tensors the network returns."""
+        output = next(node for node in self._graphs[self.batch].graph.nodes if node.op == "output")
+        return len(output.all_input_nodes)
+
     def jumps(self) -> tuple[str, ...]:
         """Operations on activations whose results jump: those that round, compare, or pick by size."""
         exported = self._graphs[self.batch]
