@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 
 from symlab import UserError, collapse
 from symlab.measures.collapse_bounds import best_frame, least_loss
@@ -121,7 +122,60 @@ def test_layers_test_data_and_the_module_s_own_weights():
         assert rows["NC1"].tolist() == pytest.approx(expected, rel=1e-4)
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
     assert not any(part._forward_hooks for part in network.modules())
-    assert not found.bounds and "weight decay" in found.remarks[-1]
+    assert not found.bounds and "weight decay" in found.remarks[0]
+
+
+class Shortcut(nn.Module):
+    """A residual block around which a shortcut has parts of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.around = nn.Linear(D, D), nn.Sequential(nn.Linear(D, D), nn.LayerNorm(D))
+
+    def forward(self, x):
+        return self.linear(x).relu() + self.around(x)
+
+
+class Written(nn.Module):
+    """Attributes one after another, or around each a residual connection, and a further head."""
+
+    def __init__(self, parts, residual=False, texts=False):
+        super().__init__()
+        self.words = nn.Embedding(7, D) if texts else None
+        for name, part in parts.items():
+            self.add_module(name, part)
+        self.names, self.residual = list(parts), residual
+        self.further, self.aux = nn.Sequential(nn.Linear(D, D), nn.ReLU()), nn.Linear(D, 3)
+        self.readout = nn.Linear(D, K)
+
+    def forward(self, x):
+        h = self.words(x).sum(1) if self.words else x
+        for name in self.names:
+            h = h + getattr(self, name)(h) if self.residual else getattr(self, name)(h)
+        return {"aux": self.aux(self.further(h)), "logits": self.readout(h)}
+
+
+@pytest.mark.parametrize(
+    ("network", "layers"),
+    [
+        (lambda: Written({"stem": nn.Linear(D, D), "b1": Shortcut(), "b2": Shortcut()}), ["stem", "b1", "b2"]),
+        (lambda: Written({"b1": Shortcut(), "b2": Shortcut()}, texts=True), ["words", "b1", "b2"]),
+        (lambda: Written({"stem": nn.Linear(D, D), "block": Shortcut()}), ["stem", "block"]),
+        (lambda: Written({"around": nn.Linear(D, D)}, residual=True), ["around"]),
+        (lambda: Written({"stem": nn.Sequential(nn.Linear(D, D), nn.ReLU())}), ["stem.0", "stem.1"]),
+        (lambda: nn.Sequential(nn.Linear(D, D), weight_norm(nn.Linear(D, D)), nn.Linear(D, K)), ["0", "1"]),
+    ],
+    ids=["blocks", "texts", "a block", "a branch", "a sequence", "norms of weights"],
+)
+def test_layers_that_are_not_named_lie_one_after_another_on_the_way(network, layers):
+    torch.manual_seed(5)
+    module = network()
+    x = torch.randint(7, (30, 4)) if getattr(module, "words", None) else torch.randn(30, D)
+    found = collapse(module, (x, torch.arange(30) % K))
+    assert found.layers["layer"].tolist() == [*layers, "features"]
+    taken = ", ".join(map(repr, layers))
+    assert f"Layers were not named; these were taken: {taken}. Others are chosen by layers" in str(found)
+    assert "not named" not in str(collapse(module, (x, torch.arange(30) % K), layers=layers))
 
 
 class Tokens(nn.Module):
@@ -235,4 +289,4 @@ def test_a_readout_that_is_named_needs_no_outputs_but_has_no_certificate():
     y = labels()
     module = nn.Sequential(planted(), nn.LogSoftmax(1)).double()
     found = collapse(module, (math.sqrt(D) * simplex()[y], y), readout="0.1", penalty=PENALTY)
-    assert found.parts["NC1"][0] < 1e-9 and not found.bounds and "not those of the readout" in found.remarks[-1]
+    assert found.parts["NC1"][0] < 1e-9 and not found.bounds and "not those of the readout" in found.remarks[0]

@@ -1,9 +1,11 @@
 """How far a classifier is from neural collapse, layer by layer, as a function: ``from symlab import collapse``."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache, partial
 from typing import Any
 
 import pandas as pd
@@ -11,9 +13,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils._pytree import tree_map
 
-from symlab.alignment.forward import outputs, watching
-from symlab.batches import leaves, prediction
+from symlab.alignment.forward import call, outputs, watching
+from symlab.batches import Inputs, leaves, parts_of, prediction
 from symlab.connectivity.objective import IGNORED
 from symlab.errors import UserError
 from symlab.measures.collapse import ClassSums, collapse_metrics, row_space
@@ -47,7 +50,7 @@ class Collapse:
         bounds: of training the largest NC1, NC2A of the readout and NC3 (rows centred) that the loss allows; empty if
             there is no such certificate.
         excess: the loss that the certificate is of, over the least of free features as large as these.
-        remarks: sentences: why there is no certificate, which classes have no samples.
+        remarks: sentences: why there is no certificate, which layers were taken, which classes have no samples.
     """
 
     name: str
@@ -105,7 +108,7 @@ def collapse(
         test: further data.
         readout: name of the linear map; by default the last one whose outputs are the network's.
         layers: names of modules whose outputs are measured, or patterns such as ``blocks.*``; by default the blocks
-            that the network is a sequence of.
+            that lie one after another on the way from inputs to outputs, which are named in ``remarks``.
         token: of layers that give [n, tokens, d] the token whose features are taken; by default all outputs of a layer
             together are a sample's features.
         penalty: the readout's weight decay in training, as torch.optim.SGD has it, for the certificate.
@@ -120,10 +123,14 @@ def collapse(
     if penalty is not None and not penalty > 0:
         raise UserError(f"the penalty is {penalty}; it is the weight decay of the readout, which must be above 0.")
     name, own = _readout(train, readout)
-    names = [each for each in _layers(train.module, layers) if each != name]
+    chosen = _named(train.module, layers) if layers else _found(train, name if own else "")
+    names = [each for each in chosen if each != name]
     found = {part: _Part(part, each, name, names, token) for part, each in models.items()}
     first = found["train"]
     bounds, excess, remarks = _certificate(first, penalty, own)
+    if not layers:
+        taken = some([each for each in first.sums if each != "features"], 6)
+        remarks += (f"Layers were not named; these were taken: {taken}. Others are chosen by layers (--layers).",)
     for part in found.values():
         if missing := len(part.W_all) - part.K:
             have = "has" if missing == 1 else "have"
@@ -319,8 +326,8 @@ def _of_samples(seen: tuple[Any, Tensor | None] | None, y: Tensor, token: int | 
     return given.flatten(1)
 
 
-def _layers(module: nn.Module, patterns: Sequence[str]) -> list[str]:
-    """Names of modules that fit one of the patterns, or of the blocks that the network is a sequence of.
+def _named(module: nn.Module, patterns: Sequence[str]) -> list[str]:
+    """Names of modules that fit one of the patterns.
 
     Raises:
         UserError: a pattern fits none.
@@ -329,17 +336,69 @@ def _layers(module: nn.Module, patterns: Sequence[str]) -> list[str]:
     for pattern in patterns:
         if not any(fnmatch(name, pattern) for name in names):
             raise UserError(f"no module has the name {pattern!r}; there are {some(names, 6)}.")
-    if patterns:
-        return [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
-    return list(_blocks(module, "")) or [name for name, _ in module.named_children()]
+    return [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
 
 
-def _blocks(module: nn.Module, path: str) -> Iterator[str]:
-    """Children of sequences and lists of modules; of a sequence's child that is one of a kind, its own blocks."""
-    sequence = isinstance(module, SEQUENCES)
-    kinds = [type(child) for child in module.children()]
-    for name, child in module.named_children():
-        full = f"{path}.{name}" if path else name
-        whole = sequence and kinds.count(type(child)) > 1 and not isinstance(child, SEQUENCES)
-        within = [] if whole else list(_blocks(child, full))
-        yield from within or ([full] if sequence else [])
+def _found(models: Models, readout: str) -> list[str]:
+    """Names of the modules that lie one after another on the way from inputs to outputs: the network's blocks.
+
+    Without blocks they are the network's children that all of the way leads through, or else any of it, but what holds
+    ``readout``.
+    """
+    leading = cache(lambda name: _depends(models, on=name))
+    alone = cache(lambda name: leading(name) and not _depends(models, past=name))
+    names = [name for name, _ in models.module.named_children() if not f"{readout}.".startswith(f"{name}.")]
+    blocks = [name for name in _blocks(models.module, "", leading, alone) if name != readout]
+    return blocks or list(filter(alone, names)) or list(filter(leading, names))
+
+
+def _blocks(module: nn.Module, path: str, leading: Callable[[str], bool], alone: Callable[[str], bool]) -> list[str]:
+    """Children of sequences and lists of modules; of a sequence's child that is one of a kind, its own blocks.
+
+    A sequence of which no part has all of the way lead through it, as a shortcut or a head, holds no blocks. Several
+    children of one kind, with parts, that all of the way leads through are blocks without a list.
+    """
+    # What torch makes weights with is no layer.
+    children = [(name, child) for name, child in module.named_children() if name != "parametrizations"]
+    parts = {f"{path}.{name}" if path else name: child for name, child in children}
+    kinds = Counter(type(child) for child in parts.values())
+    twins = [name for name, child in parts.items() if kinds[type(child)] > 1 and not isinstance(child, SEQUENCES)]
+    if isinstance(module, nn.Sequential):
+        taken = list(parts)
+    elif isinstance(module, nn.ModuleList):
+        taken = list(filter(leading, parts))
+    elif sum(alone(name) for name in twins if [*parts[name].children()]) > 1:
+        taken = list(filter(alone, parts))
+    else:
+        taken, twins = [], []
+    found: list[str] = []
+    for name, child in parts.items():
+        inner = [f"{name}.{part}" for part, _ in child.named_children()]
+        closed = name in twins or (isinstance(child, nn.Sequential) and not any(map(alone, inner)))
+        within = [] if closed else _blocks(child, name, leading, alone)
+        found += within or ([name] if name in taken else [])
+    return found
+
+
+def _depends(models: Models, on: str = "", past: str = "") -> bool:
+    """Whether outputs depend on a module's outputs; without one on the inputs, past a module's outputs.
+
+    Told by autograd, so by ways that have a derivative: inputs are the real ones and what embeddings give.
+    """
+
+    def begun(x: Any) -> Any:
+        # A copy, for leaves must not be changed in place.
+        return x.detach().requires_grad_().clone() if isinstance(x, Tensor) and x.is_floating_point() else x
+
+    def ended(x: Any) -> Any:
+        return x.detach() if isinstance(x, Tensor) else x
+
+    module, x = models.module, models.inputs()[:2]
+    embeddings = [name for name, part in module.named_modules() if isinstance(part, nn.Embedding | nn.EmbeddingBag)]
+    changes = dict.fromkeys([on] if on else embeddings, begun) | ({past: ended} if past else {})
+    parts = parts_of(x) if on else map(begun, parts_of(x))
+    with ExitStack() as stack, foreign(f"computing {models.name}"), torch.enable_grad():
+        for name, change in changes.items():
+            hook = partial(lambda change, _module, _inputs, output: tree_map(change, output), change)
+            stack.callback(module.get_submodule(name).register_forward_hook(hook).remove)
+        return prediction(call(module, models.states[0], Inputs(tuple(parts)))).requires_grad
