@@ -82,8 +82,8 @@ def course(draw=0):
     return rows.assign(slope=0.1)
 
 
-def spectra(draw=0):
-    rows = layers(draw).query("seed == 0 and layer > 0")
+def spectra(draw=0, seeds=1):
+    rows = layers(draw).query("seed < @seeds and layer > 0")
     # Deeper networks leave later, so that those of another depth would be seen.
     return rows.assign(
         gradients=rows["gradients"] * rows["L"],
@@ -208,6 +208,7 @@ SPOILED = {
     "2-first-layer": change("second_1", 0.5, width=8, run=0),
     "2-second-layer": change("second_2", 0.5, width=8, run=0),
     "1-one-value": change("second", 0.8, layer=3, event=0.1),
+    "1-plateau": ("escape_spectra.csv", change("s2", 0.8, layer=3, event=0.3)),
     "1-deeper": change("A_change", 0.9, layer=5),
     "3-second": change("second", 0.05, layer=3, event=0.3),
     "4-longer-plateau": ("escape_next.csv", times("s", 1e-2, L=6)),
@@ -249,6 +250,9 @@ def story(name, draw=0):
         # Of five seeds not even all would tell a share from 0.8.
         longer = {each: with_more_seeds(tables(draw)[each]) for each in ("escape_course.csv", "escape_next.csv")}
         return tables(draw) | longer
+    if name == "1-plateau":
+        stay = following(draw).assign(left=0)
+        return tables(draw) | {"escape_spectra.csv": spectra(draw, SEEDS), "escape_next.csv": stay}
     if name.startswith("success"):
         return {"polygon_runs.csv": missed_runs(PLANTED["exponential"], draw)}
     if name == "time-printed":

@@ -15,6 +15,7 @@ from symlab.pipeline.ledger import claims_of, evaluate_claim
 from symlab.plotting.style import Style
 
 from .story import PLANTED, SEEDS, missed_runs, tables
+from .story import story as room_story
 
 CLAIMS = {claim.id.removeprefix("saddle-"): claim for claim in claims_of(SADDLE_TO_SADDLE)}
 
@@ -220,3 +221,13 @@ def test_values_late_in_the_first_escape_name_the_drop_at_which_they_were_read(s
     for layers, drop in ((story["escape_layers.csv"], "0.1"), (early, "0.01")):
         found = measured("1-one-value", story | {"escape_layers.csv": layers})
         assert {each.detail for each in found} == {f"at a drop of {drop}"}
+
+
+def test_the_plateau_is_that_of_networks_that_stay_on_it_after_their_escape():
+    given = room_story("1-plateau")
+    early = given["escape_spectra.csv"].assign(s2=lambda rows: rows["s2"].where(rows["event"] != 0.1, 0.9))
+    nxt = given["escape_next.csv"]
+    left = nxt.assign(left=((nxt["seed"] == 0) & (nxt["ends"] == 0.3)).astype(int))
+    found = measured("1-plateau", given | {"escape_spectra.csv": early, "escape_next.csv": left})
+    assert [each.n for each in found] == [SEEDS - 1] * 6
+    assert all(each.value == pytest.approx(0.4, rel=0.01) for each in found)

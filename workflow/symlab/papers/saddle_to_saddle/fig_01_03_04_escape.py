@@ -145,6 +145,14 @@ def _at_last_drop(found: Cases, rows: pd.DataFrame) -> Cases:
     return found.detailed(lambda _: f"at a drop of {rows['event'].max():g}")
 
 
+def second_on_plateau(tables: Tables) -> list[Found]:
+    """The largest second over first singular value after a drop of ``LEFT``, of networks that stay on the plateau."""
+    stay = farthest(tables[NEXT], 6).query("left == 0")[NETWORK]
+    rows = farthest(tables[SPECTRA], 6).query("drop > @LEFT").merge(stay)
+    found = by_network(rows, "s2 / s1", "layer", several="max").means()
+    return found or ["needs spectra of networks of depth 6 that stay on the second plateau"]
+
+
 def deeper_layers_less_spread(tables: Tables) -> list[Found]:
     """Mean A of dW_4 and dW_5 minus that of dW_2 and dW_3 late in the first escape, networks of depth 6."""
     rows = late_in_escape(farthest(tables[LAYERS], 6))
@@ -208,6 +216,10 @@ READ = (
     "Told so since 28 November 2026, after values were seen."
 )
 _claim = partial(Claim, owner="paper", origin="ours", tables=(LAYERS,))
+NO_SADDLE = (
+    "The loss is flattest at the second plateau, not still: weights go on growing there, and what they gain may hold "
+    "growth along the old direction."
+)
 _next_claim = partial(Claim, owner="ours", origin="ours", tables=(NEXT,))
 CLAIMS = {
     "saddle-1-one-value": _claim(
@@ -217,6 +229,16 @@ CLAIMS = {
         reason="The paper sees a single dominant singular value in every layer; what dominates is twice as large. "
         + READ,
         measure=second_late_in_escape,
+    ),
+    "saddle-1-plateau": _claim(
+        statement="After the first escape one singular value dominates every layer",
+        quantity="second over first singular value, its largest from a drop of the loss of 10 % to the end of a run "
+        "that stays on the second plateau, mean over networks of depth 6 whose spectra are kept",
+        bound=below(0.5),
+        reason="The paper sees a single dominant singular value in every layer; what dominates is twice as large. A "
+        "claim since 28 November 2026, after values were seen.",
+        tables=(SPECTRA, NEXT),
+        measure=second_on_plateau,
     ),
     "saddle-1-deeper": _claim(
         statement="Late in the first escape, deeper layers are closer to rank one",
@@ -251,6 +273,7 @@ CLAIMS = {
         reason="What the paper's theory of the origin would say if new neurons left beside a network that stays as "
         "it is.",
         measure=partial(of_those_that_left, value="cosine"),
+        why=NO_SADDLE,
     ),
     "saddle-next-rank": _next_claim(
         statement="The second escape has rank one in every layer",
@@ -259,5 +282,6 @@ CLAIMS = {
         bound=below(0.2),
         reason="A new neuron a layer adds one; a fifth is left for what the first one still gains.",
         measure=partial(of_those_that_left, value="second_gained"),
+        why=NO_SADDLE,
     ),
 }

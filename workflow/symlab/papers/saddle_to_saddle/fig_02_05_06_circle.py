@@ -202,7 +202,7 @@ CLAIMS = {
         quantity="number of successes",
         bound=Bound("0 runs", 0, 0),
         owner="ours",
-        reason="The paper's direction needs four neurons a layer; that fewer cannot be faster is our guess.",
+        reason="The paper's direction needs four neurons in the first layer; that fewer cannot be faster is our guess.",
         measure=lambda tables: _hits(tables, f"width < {NEEDED}").of_all(np.sum),
     ),
     "saddle-2-wide": _claim(

@@ -174,16 +174,19 @@ CLAIMS = {
         reason="The paper says that ReLU networks need both small weights and depth (Section 5). Another program had "
         "0.15 against 0.003 on the same digits from weights of 0.0001.",
         measure=shallow_over_deep,
+        why="The reason is not known.",
     ),
     "saddle-ladder-exponent": _claim(
         statement="Beyond depth 3, the second singular value at the escape falls in proportion to the initial weights",
-        quantity="exponent of the initial scale in the largest second over first singular value, mean over networks",
+        quantity="exponent of the initial scale, over all of the ladder, in the largest second over first singular "
+        "value, mean over networks",
         bound=between(0.8, 1.2),
         owner="derived",
         origin="ours",
         reason="Along one direction the first value grows to a size that the loss sets, and the rest stays what it "
         "was.",
         measure=partial(exponent_of_second, activation="relu", least=4),
+        why="The reason is not known.",
     ),
     "saddle-ladder-step": _claim(
         statement="Steps are short enough",
@@ -198,7 +201,8 @@ CLAIMS = {
     ),
     "saddle-controls-rank": _claim(
         statement="In linear networks, small initial weights alone make every layer rank one, whatever the depth",
-        quantity="exponent of the initial scale in the largest second over first singular value, mean over networks",
+        quantity="exponent of the initial scale, over all of the ladder, in the largest second over first singular "
+        "value, mean over networks",
         bound=between(0.8, 1.2),
         origin="derived",
         reason="The paper says that a small enough initialization is sufficient there; by the derivation of "

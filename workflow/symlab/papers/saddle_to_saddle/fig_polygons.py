@@ -321,5 +321,6 @@ CLAIMS = {
         reason="Both laws have two numbers; the one with the smaller deviance makes the runs likelier.",
         tables=(RUNS,),
         measure=exponential_rather_than_power,
+        why="The reason is not known.",
     ),
 }
