@@ -89,7 +89,7 @@ SADDLE = {
     "2-trend": p_of_trend(0, 2, 10, 18),
     **{
         "1-one-value": 0.05,
-        "1-plateau": 0.4,
+        "1-plateau": 0.4 / 2,
         "1-deeper": 0.3 * (1 / 5 + 1 / 6 - 1 / 3 - 1 / 4) / 2,
         "2-narrow": 0,
         "2-wide": (0.1, 0.5, 0.9),

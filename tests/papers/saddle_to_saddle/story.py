@@ -251,8 +251,9 @@ def story(name, draw=0):
         longer = {each: with_more_seeds(tables(draw)[each]) for each in ("escape_course.csv", "escape_next.csv")}
         return tables(draw) | longer
     if name == "1-plateau":
-        stay = following(draw).assign(left=0)
-        return tables(draw) | {"escape_spectra.csv": spectra(draw, SEEDS), "escape_next.csv": stay}
+        stay, values = following(draw).assign(left=0), spectra(draw, SEEDS)
+        # Half as large as after the second escape.
+        return tables(draw) | {"escape_spectra.csv": values.assign(s2=values["s2"] / 2), "escape_next.csv": stay}
     if name.startswith("success"):
         return {"polygon_runs.csv": missed_runs(PLANTED["exponential"], draw)}
     if name == "time-printed":

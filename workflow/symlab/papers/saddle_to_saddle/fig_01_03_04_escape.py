@@ -237,6 +237,7 @@ CLAIMS = {
         bound=below(0.5),
         reason="The paper sees a single dominant singular value in every layer; what dominates is twice as large. A "
         "claim since 28 November 2026, after values were seen.",
+        origin="pilot",
         tables=(SPECTRA, NEXT),
         measure=second_on_plateau,
     ),
