@@ -269,7 +269,7 @@ SIMULATED = (
     *("perturbed-leaves", "certificate-holds"),
 )
 LINEAGES = {"1-log-linear": 16, "1-rate": 16, "2-control": 32, "loss-unseen-kept": 4, "loss-hidden": 8}
-LINEAGES |= {"critical-hysteresis": 5}
+LINEAGES |= {"critical-hysteresis": 5, "perturbed-seen": 4}
 """How many are drawn where the usual three would leave the theory itself undecided by their noise alone."""
 DEEPEST = {"1-rate": 34, "1-log-linear": 34, "loss-hidden": 34}
 """Where depths up to 13 are too few."""
@@ -289,16 +289,14 @@ def simulate(name, generator):
         return {RUNS: drawn_features(generator), SAMPLES: story(name)[SAMPLES]}
     given = story(name)
     if name.startswith("perturbed"):
-        table = given[PERTURBED].copy()
+        table = with_seeds(given[PERTURBED], LINEAGES.get(name, 3))
         for column, scatter in PERTURBED_NOISE.items():
             table[column] /= 1 + 0.01 * table["seed"] ** 1.5  # by which the story tells seeds apart
             table[column] *= 10 ** (scatter * generator.standard_normal(len(table)))
         return given | {PERTURBED: table}
     key = LAYERS if name.startswith("layers") else RUNS
     table = given[key][given[key]["L"] <= DEEPEST.get(name, 13)]
-    first = table[table["seed"] < 3]
-    more = [first[first["seed"] == 0].assign(seed=seed) for seed in range(3, LINEAGES.get(name, 3))]
-    table = pd.concat([first, *more], ignore_index=True)
+    table = with_seeds(table, LINEAGES.get(name, 3))
     by = ["dataset", "N", "network", "by_depth", "loss", "grown", "optimizer", "seed"]
     lineage = table.groupby(by).ngroup()
     if "total" in table:
@@ -308,6 +306,13 @@ def simulate(name, generator):
         powers = of_slopes * generator.standard_normal(lineage.max() + 1)[lineage]
         table[column] *= table["L"] ** powers * 10 ** (scatter * generator.standard_normal(len(table)))
     return given | {key: table.assign(total=table["free"] + table["excess"]) if "total" in table else table}
+
+
+def with_seeds(table, seeds):
+    """The first three networks of each kind, and the first again under more seeds."""
+    first = table[table["seed"] < 3]
+    more = [first[first["seed"] == 0].assign(seed=seed) for seed in range(3, seeds)]
+    return pd.concat([first, *more], ignore_index=True)
 
 
 def bisected(generator, seeds):
