@@ -98,9 +98,9 @@ CLAIMS = {
         "that they count and in the norm's part, so the order of single pairs may differ; 0.5 is far from unrelated "
         "ones.",
         tables=("estimators.csv",),
-        why="The estimators agree on which networks are costly, less on which pair of one layer is, whose costs "
-        "differ by a tenth to a quarter only: ridge costs rise with the spread of the neurons' activations, which "
-        "Mahalanobis costs do not see.",
+        why="The estimators agree on which networks are costly, less on which pair of one layer is. Ridge costs count "
+        "errors of the neurons' outputs, and rise with the spread of their activations, which Mahalanobis costs do "
+        "not see.",
         measure=partial(measure_rank_correlation, which=any_of(W_1, SYRE_1)),
     ),
     "identifiability-ridge-order": Claim(

@@ -110,19 +110,10 @@ def at_worst(
     return worst_of_each(by_variant(rows, value, which, PLACE).means(), score, *PLACE)
 
 
-def late(matching: pd.DataFrame) -> pd.DataFrame:
-    """The rows after the first few epochs, a twentieth, of the variants that have two snapshots there."""
-    rows = matching[matching["epoch"] >= 0.05 * matching.groupby("variant")["epoch"].transform("max")]
-    return _several(rows)
-
-
 def while_training(matching: pd.DataFrame) -> pd.DataFrame:
     """The rows after training has begun, of the variants that have two snapshots there."""
-    return _several(matching[matching["epoch"] > 0])
-
-
-def _several(matching: pd.DataFrame) -> pd.DataFrame:
-    return matching[matching.groupby("variant")["epoch"].transform("nunique") > 1]
+    rows = matching[matching["epoch"] > 0]
+    return rows[rows.groupby("variant")["epoch"].transform("nunique") > 1]
 
 
 AT_THE_END = partial(at_worst, value="way", layerwise=True)
