@@ -85,7 +85,10 @@ class Trained(Settings):
 class VariantKeys(Settings):
     """The keys of a variant; `sweep` makes one variant for each combination of the swept values."""
 
-    scheme: Block = Field(description="How the weights come about: F and D of W_eff = F + D * W, by name.")
+    scheme: Block = Field(
+        description="How the weights come about: F and D of W_eff = F + D * W, by name. Weights of nn.Linear and "
+        "nn.Conv2d have them; other parameters have none."
+    )
     network: Block = Field({}, description="Keys of the study's network that this variant changes.")
     init: Block | None = Field(None, description="Instead of the study's init.")
     recipe: Block = Field({}, description="Keys of the study's recipe that this variant changes.")

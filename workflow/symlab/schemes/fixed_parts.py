@@ -21,7 +21,10 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def weight_shapes(module: nn.Module) -> Shapes:
-    """Shapes of the weights of linear maps and convolutions, in order of definition, by name in the state."""
+    """Shapes of the weights of linear maps and 2-d convolutions, in order of definition, by name in the state.
+
+    Other parameters of a network are in no scheme: biases, embeddings, other convolutions, a bare nn.Parameter.
+    """
     return {
         f"{name}.weight": tuple(child.weight.shape)
         for name, child in module.named_modules()
