@@ -197,7 +197,7 @@ SPOILED = {
         **{"12-ridge-positive": (1, 1, 1, 0, 1, 1), "6-trend": 6 * 56 / 990 - 1},
     },
     "permutation": {
-        **{"1-minimum-at-2M": (13 / 6, 2), "2-trained-peak": (16 / 6, 16 / 6, 2, 2), "3-peak": (2, 4, 2)},
+        **{"1-minimum-at-2M": 2.3, "2-trained-peak": (16 / 6, 16 / 6, 2, 2), "3-peak": (2, 4, 2)},
         **{"5-no-growth": 0.08 / 0.14, "6-dense-below": 1, "6-threshold": 1.8, "7-direct": 0.1 / 1.2},
         "11-gap": np.polyfit(np.log([16, 64, 128]), [0, 0, -np.log(2)], 1)[0],
         "14-depth": (0, 2, 0, 0),

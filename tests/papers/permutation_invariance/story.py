@@ -250,7 +250,7 @@ def fewer_of_type_3(table):
 
 # How each table is spoiled, so that the claim fails, or disagrees, in at least one case.
 SPOILED = {
-    "1-minimum-at-2M": change("overlap", 0.749, M=6, m=13),
+    "1-minimum-at-2M": change("poisson_limit", 0.729, M=20, m=46),
     "2-peak-at-2M": scale(3.0, source="gd", M=6, m=9),
     "2-uniform-decay": scale(12.0, source="uniform", M=6, m=36),
     "2-below-direct": scale(4.0, source="uniform", M=12, m=24),

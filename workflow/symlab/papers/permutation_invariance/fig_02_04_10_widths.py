@@ -233,8 +233,8 @@ def _compare_sides(compare: Callable[[float, float], float], curve: Curve) -> tu
 
 
 EVEN = (
-    "Trained students share the teacher's neurons out more evenly than chance does (permutation-2-even), and the rows "
-    "of a type are nearly equal, so little is left unmatched"
+    "Trained students share the teacher's neurons out more evenly than chance does (permutation-2-even), so that more "
+    "of them find a partner of their type"
 )
 
 
@@ -263,7 +263,7 @@ CLAIMS = {
         "quarter of M is left on either side, so that 1.5M, where a pilot had put the peak of trained students, does "
         "not pass for it.",
         measure=peaks,
-        why=f"{EVEN} from 2M on, and the peak comes earlier: so by gradient descent, and by online SGD.",
+        why=f"{EVEN}: so by gradient descent, and by online SGD. That this alone moves the peak is not shown.",
     ),
     "permutation-2-uniform-decay": _claim(
         statement="After its peak the matched barrier of random minima (uniform samples) decays",
@@ -311,30 +311,35 @@ CLAIMS = {
         "Fig. 10 calls 'way more lower', of wider teachers alone.",
         measure=partial(trained_over_samples, from_ratio=2.5, last=True, narrowest=True),
         also=(),
-        why=f"The difference has the paper's sign and is larger than slight. {EVEN}.",
+        why=f"The difference has the paper's sign and is larger than slight. {EVEN}; by how much this lowers the "
+        "barrier is not known.",
     ),
     "permutation-2-sparser": _claim(
-        statement="Wide trained students are sparser than random minima, in part why their matched barrier is lower",
+        statement="Wide trained students are sparser than random minima, to which the paper puts down in part that "
+        "their matched barrier is lower",
         quantity="mean PQ index of the neurons' norms of trained students less that of samples, at the largest width",
         bound=above(0),
         origin="paper",
         reason="The paper: 'in Figure 2 the barrier of permuted SGD solutions is lower than that of permuted "
         "uniformly sampled solutions, and we attribute its reason to the sparsity of the SGD solutions'; elsewhere "
         "'partly due to the sparsity of GD solutions when m is large and the learning rate is high'. By the index that "
-        "it measures sparsity with (Fig. 5).",
+        "it measures sparsity with (Fig. 5). It gives no learning rate for Fig. 2; that of kept runs is c = 1, a "
+        "third of the stability limit, and higher ones are judged by permutation-5-uniform-smallest.",
         tables=(RUNS,),
         measure=excess_sparsity,
         also=("permutation-5", "permutation-10"),
-        why=f"{EVEN}, though they are less sparse than samples.",
+        why="Not known. Trained students share the teacher's neurons out more evenly than chance does "
+        "(permutation-2-even), which makes the index smaller; the paper's may have a higher learning rate.",
     ),
     "permutation-2-even": _claim(
         statement="Trained students share the teacher's neurons out more evenly than random minima do",
-        quantity="variance over the teacher's neurons of how many rows a student has of each, as a fraction of that "
-        "of samples, at the width nearest 2M",
+        quantity="variance over the teacher's neurons of how many rows (with a norm of 0.01 or more) a student "
+        "has of each, as a fraction of that of samples, at the width nearest 2M",
         bound=at_most(0.5),
         owner="ours",
-        reason="It is why their matched barrier peaks before 2M and is lower than that of samples. Half was "
-        "chosen when a pilot had 0.2 to 0.3 against 0.84 for M = 6.",
+        reason="With fewer rows without a partner of their type a lower matched barrier than that of samples is "
+        "expected. Half was chosen when a pilot had 0.2 to 0.3 against 0.84 for M = 6. Samples have rows that are too "
+        "short to be counted more often, which makes their variance smaller and the fraction larger.",
         tables=(RUNS,),
         measure=evenness,
     ),
