@@ -126,6 +126,37 @@ def test_a_peak_needs_two_widths_up_to_two_and_a_half_times_the_teacher_s_and_on
     assert (rows["verdict"] != "not run").all() == judged
 
 
+def test_the_effect_of_matching_is_judged_at_the_paper_s_width_or_not_at_all():
+    table = network_barriers().query("depth == 4 and source == 'mnist'")
+    at_20 = (table["width"] == 20) & (table["matching"] == "weight") & (table["split"] == "train")
+    raised = table.assign(barrier_max=table["barrier_max"].mask(table["width"] == 160, 9.0).mask(at_20, 0.3))
+    rows = verdicts("8-peak", {"barriers.csv": raised}).set_index("case")
+    assert rows.loc["mnist, depth 4, weight matching", "value"] == pytest.approx(0.3 / 1.2)
+    rows = verdicts("8-peak", {"barriers.csv": table[table["width"] != 20]})
+    assert set(rows["verdict"]) == {"not run"} and rows["detail"].str.contains("a width from 20 to 31").all()
+
+
+def test_beside_the_growth_at_the_largest_rate_that_at_the_others_is_told():
+    table = sparsity()
+    at = table["c"].round(6).isin([0.15, 1.0])
+    table.loc[at, "pq_rows"] = 0.001 * table.loc[at, "m"] * table.loc[at, "c"]
+    (row,) = verdicts("5-growth", {"sparsity_runs.csv": table}).itertuples()
+    assert row.detail.endswith("; growth 0.0042 at c = 0.15, 0.028 at c = 1")
+
+
+def test_beside_the_jump_that_of_the_paper_s_index_is_told():
+    tables = tables_for("6-jump")
+    runs = only_table(tables)
+    runs["pq_entries"] = np.where(runs["lr"] > 1.95, 0.9, 0.8 + 0.01 * runs["lr"])
+    (row,) = verdicts("6-jump", tables).itertuples()
+    assert row.detail.endswith("; of all entries 0.801 to 0.819 below, jump 0.081")
+
+
+def test_the_limit_is_told_with_the_exact_minimum_of_each_teacher():
+    (row,) = verdicts("1-minimum-at-2M", tables_for("1-minimum-at-2M")).itertuples()
+    assert row.detail.endswith("2 M; smallest at m = 12 for M = 6; smallest at m = 40 for M = 20")
+
+
 def test_without_growth_at_the_largest_rate_there_is_nothing_to_compare_with():
     def verdict(low, high):
         table = sparsity()
