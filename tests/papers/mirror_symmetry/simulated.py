@@ -174,6 +174,9 @@ def factors(generator, seeds=8, d=50, n=200, lr=0.01, steps=6000):
     return {story_factors.FACTOR: pd.concat(tables, ignore_index=True)}
 
 
+ATTENDED = ("decay", "together", "values", "balance", "step")
+
+
 @once
 def attention(generator, seeds=5, size=21):
     """Query and key whose distance and size fall by decay, but for what is learned: ranks as of their spectra.
@@ -198,7 +201,9 @@ def attention(generator, seeds=5, size=21):
                             for n, v in (("query", q), ("key", k))
                         }
                         row["apart_key"] = np.linalg.norm(q - k) / np.linalg.norm(q)
-                        rows += [{**row, "optimizer": name} for name in ("Adam", "gradient descent")]
+                        rows += [{**row, "optimizer": name, "lr": 0.005} for name in ("Adam", "gradient descent")]
+                        # Along gradient flow steps of half the length change nothing.
+                        rows.append({**row, "optimizer": "gradient descent", "lr": 0.0025, "step": 2 * row["step"]})
     return {story_factors.ATTENTION: pd.DataFrame(rows)}
 
 
@@ -345,7 +350,7 @@ SIMULATIONS = {
     },
     **{f"tasks-{name}": labellings for name in ("loss", "dead", "remedies")},
     **{f"8-{name}": factors for name in ("staircase", "full-range", "rank", "band")},
-    **{f"{figure}-{name}": attention for figure in (9, 10) for name in ("decay", "together", "values", "balance")},
+    **{f"{figure}-{name}": attention for figure in (9, 10) for name in ATTENDED},
     "10-layers": attention,
     "solvers-gap": solvers,
     **{f"6-{name}": alike for name in ("correlated", "merged", "blocks")},

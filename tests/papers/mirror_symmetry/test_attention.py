@@ -53,6 +53,7 @@ def test_training_is_that_of_torch_with_coupled_weight_decay(layers, experiment)
         "mirror_attention.csv"
     ]
     assert {*zip(rows["layers"], rows["N"], rows["T"], rows["d"], strict=True)} == {(layers, SMALL.N, SMALL.T, SMALL.d)}
+    assert {*zip(rows["optimizer"], rows["lr"], strict=True)} == {(ADAM, 4e-3), (DESCENT, 5e-3)}
     Z, y = _draw_data(SMALL, Job("study"), 1)
     for name, make in ((ADAM, torch.optim.Adam), (DESCENT, torch.optim.SGD)):
         weights = _draw_weights(SMALL, Job("study"), layers, 1).requires_grad_()

@@ -30,6 +30,27 @@ def test_claims_say_what_they_lack(tables):
         assert verdicts(claim, tables) == ["not run"], claim
 
 
+def test_the_rate_of_balancing_is_judged_where_steps_are_short_enough(tables):
+    """Of three descents one whose steps are too long is left out; where all are so, the case says how far each is off.
+
+    Within a tenth of one another, two rates may both be wrong.
+    """
+    rows = tables[ATTENTION]
+    coarse = (rows["optimizer"] == "gradient descent") & (rows["lr"] == rows["lr"].max()) & (rows["decay"] == 0.1)
+    slow = rows["unbalance"] ** 0.5
+    tables[ATTENTION] = rows.assign(unbalance=rows["unbalance"].mask(coarse & (rows["seed"] == 1), slow))
+    some, whole = CLAIMS["9-balance"].measure(tables)
+    assert (some.case, some.n, whole.n) == ("decay 0.1", 2, 3)
+    tables[ATTENTION] = rows.assign(unbalance=rows["unbalance"].mask(coarse, slow))
+    none, whole = CLAIMS["9-balance"].measure(tables)
+    assert (none.n, whole.n) == (0, 3) and none.detail.startswith("steps are too long")
+    assert verdicts("9-step", tables) == ["failed", "held"]
+    tables[ATTENTION] = rows.assign(unbalance=slow)
+    assert verdicts("9-balance", tables) == ["failed", "failed"]
+    tables[ATTENTION] = rows[rows["lr"] == rows["lr"].max()]
+    assert verdicts("9-balance", tables) == verdicts("9-step", tables) == ["not run"]
+
+
 def test_repeated_runs_differ_by_the_most_of_any_seed(tables):
     """Networks are left out that were pruned to another share than the one at which they are judged."""
     rows = tables[SPARSE]

@@ -72,7 +72,7 @@ MIRROR_SYMMETRY = Paper(
         _asked("small_networks", of.SmallNetworks, "small.small_networks:measure_small_networks", _SMALL_NETWORKS),
         _asked("plasticity", of.Plasticity, "small.plasticity:learn_tasks", _PLASTICITY),
         _asked("network_tasks", of.NetworkTasks, "small.network_tasks:learn_labellings", _TASKS, datasets=True),
-        _asked("attention", of.Attention, "small.attention:train_attention", ("mirror_attention.csv",)),
+        _asked("attention", of.Attention, "small.attention:train_attention", ("mirror_attention.csv",), several=True),
         _asked("factorization", of.Factorization, "convex.factorization:factor_with_decay", ("mirror_factors.csv",)),
         _asked("solvers", of.Solvers, "convex.solvers:compare_solvers", ("mirror_solvers.csv",)),
         _asked("sparse_networks", of.SparseNetworks, "convex.sparse_networks:sparsify", _SPARSE, datasets=True),
@@ -121,7 +121,7 @@ MIRROR_SYMMETRY = Paper(
         "those of A S above gamma (`above`) and above the edge of what is still falling (`above_band`).",
         "mirror_attention.csv": "Ranks of query and key weights of attention layers while they train (singular values "
         "above 1e-2 of the largest), how far the key's singular values are from the query's over their norm "
-        "(`apart_key`), |QQᵀ - KKᵀ| (`unbalance`), and `time`, rate times steps.",
+        "(`apart_key`), |QQᵀ - KKᵀ| (`unbalance`), and `time`, rate (`lr`) times steps.",
         "mirror_solvers.csv": "Products of factors with weight decay and convex solvers, after the same numbers of "
         "steps: the objective above the minimum (`gap`).",
         "mirror_sparse.csv": "Networks of which parts are drawn to vanish by a `method` at a `strength`: accuracy "

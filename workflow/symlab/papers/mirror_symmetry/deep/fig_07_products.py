@@ -306,6 +306,10 @@ CLAIMS = {
         reason="The paper: both about 93 %, products higher by a small margin; a point is left for the difference. At "
         "a decay of 0 the parametrisation alone differs.",
         measure=partial(accuracy_gap, (PRODUCTS,), PLAIN, "needs vanilla networks and products with the same decay"),
+        why={
+            "decay 0.0044": "Networks with norms forget what they had learned; they seldom do where norms' gains and "
+            "all biases do not decay (mirror-7-norms)."
+        },
     ),
     "mirror-7-starts": _claim(
         statement="How factors start hardly matters to accuracy",

@@ -71,7 +71,7 @@ def train_attention(settings: Attention, job: Job, layers: int, optimizer: str) 
             if not losses.isfinite().all():
                 raise UserError(f"{optimizer} diverged by step {step} at rate {lr:g}; lower the rate.")
             measured = _measure(weights.detach(), losses.detach(), settings.decays)
-            tables.append(measured.assign(step=step, time=lr * step))
+            tables.append(measured.assign(step=step, time=lr * step, lr=lr))
         (gradient,) = torch.autograd.grad(losses.sum(), weights)
         with torch.no_grad():
             gradient += decay * weights
