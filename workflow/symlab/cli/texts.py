@@ -147,5 +147,5 @@ def epilog(command: str) -> str:
         held = "".join(f"  {names:{width}}  {what}\n" for names, what in RESULTS[command].items())
         folder = EXAMPLES[command].split("--out ")[1].strip()
         text += f"\nwrites to the folder {folder}/:\n{held}\n"
-        text += "Mistakes are told in a sentence, with exit status 1; nothing is written then.\n"
+        text += "Mistakes are told in a sentence, with exit status 1, in options with 2; nothing is written then.\n"
     return text
