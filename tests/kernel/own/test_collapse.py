@@ -155,9 +155,22 @@ class Written(nn.Module):
         return {"aux": self.aux(self.further(h)), "logits": self.readout(h)}
 
 
+class Frozen(nn.Module):
+    """Layers that are computed without gradients, as those of a network whose readout alone was trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(D, D), nn.ReLU())
+
+    def forward(self, x):
+        with torch.no_grad():
+            return self.layers(x)
+
+
 @pytest.mark.parametrize(
     ("network", "layers"),
     [
+        (lambda: nn.Sequential(Frozen(), nn.Linear(D, K)), ["0.layers.0", "0.layers.1"]),
         (lambda: Written({"stem": nn.Linear(D, D), "b1": Shortcut(), "b2": Shortcut()}), ["stem", "b1", "b2"]),
         (lambda: Written({"b1": Shortcut(), "b2": Shortcut()}, texts=True), ["words", "b1", "b2"]),
         (lambda: Written({"stem": nn.Linear(D, D), "block": Shortcut()}), ["stem", "block"]),
@@ -165,7 +178,7 @@ class Written(nn.Module):
         (lambda: Written({"stem": nn.Sequential(nn.Linear(D, D), nn.ReLU())}), ["stem.0", "stem.1"]),
         (lambda: nn.Sequential(nn.Linear(D, D), weight_norm(nn.Linear(D, D)), nn.Linear(D, K)), ["0", "1"]),
     ],
-    ids=["blocks", "texts", "a block", "a branch", "a sequence", "norms of weights"],
+    ids=["no gradients", "blocks", "texts", "a block", "a branch", "a sequence", "norms of weights"],
 )
 def test_layers_that_are_not_named_lie_one_after_another_on_the_way(network, layers):
     torch.manual_seed(5)

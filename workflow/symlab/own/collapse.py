@@ -343,10 +343,11 @@ def _found(models: Models, readout: str) -> list[str]:
     """Names of the modules that lie one after another on the way from inputs to outputs: the network's blocks.
 
     Without blocks they are the network's children that all of the way leads through, or else any of it, but what holds
-    ``readout``.
+    ``readout``. Where derivatives tell of no way, as behind a part without gradients, all count as on it.
     """
-    leading = cache(lambda name: _depends(models, on=name))
-    alone = cache(lambda name: leading(name) and not _depends(models, past=name))
+    told = _depends(models)
+    leading = cache(lambda name: not told or _depends(models, on=name))
+    alone = cache(lambda name: not told or (leading(name) and not _depends(models, past=name)))
     names = [name for name, _ in models.module.named_children() if not f"{readout}.".startswith(f"{name}.")]
     blocks = [name for name in _blocks(models.module, "", leading, alone) if name != readout]
     return blocks or list(filter(alone, names)) or list(filter(leading, names))
