@@ -1,11 +1,8 @@
 """How far a classifier is from neural collapse, layer by layer, as a function: ``from symlab import collapse``."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatch
-from functools import cache, partial
 from typing import Any
 
 import pandas as pd
@@ -13,20 +10,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils._pytree import tree_map
 
-from symlab.alignment.forward import call, outputs, watching
-from symlab.batches import Inputs, leaves, parts_of, prediction
+from symlab.alignment.forward import outputs, watching
+from symlab.batches import leaves, prediction
 from symlab.connectivity.objective import IGNORED
 from symlab.errors import UserError
 from symlab.measures.collapse import ClassSums, collapse_metrics, row_space
 from symlab.measures.collapse_bounds import certified_alignment, certified_collapse, certified_frame, least_loss
+from symlab.own.layers import layers_on_the_way, named_layers
 from symlab.own.models import Models, load_models
 from symlab.own.modules import foreign, some
 from symlab.products import fast_products
 from symlab.words import counted
 
-SEQUENCES = nn.Sequential | nn.ModuleList
 SAME = 1e-4
 """Relative difference up to which a linear map's outputs are the network's."""
 BOUNDED = {"NC1": "NC1", "NC2": "NC2A", "NC3": "NC3_centred"}
@@ -123,7 +119,7 @@ def collapse(
     if penalty is not None and not penalty > 0:
         raise UserError(f"the penalty is {penalty}; it is the weight decay of the readout, which must be above 0.")
     name, own = _readout(train, readout)
-    chosen = _named(train.module, layers) if layers else _found(train, name if own else "")
+    chosen = named_layers(train.module, layers) if layers else layers_on_the_way(train, name if own else "")
     names = [each for each in chosen if each != name]
     found = {part: _Part(part, each, name, names, token) for part, each in models.items()}
     first = found["train"]
@@ -324,82 +320,3 @@ def _of_samples(seen: tuple[Any, Tensor | None] | None, y: Tensor, token: int | 
             raise UserError(f"token is {token}, but a layer has {given.shape[1]} tokens.")
         return given[:, token]
     return given.flatten(1)
-
-
-def _named(module: nn.Module, patterns: Sequence[str]) -> list[str]:
-    """Names of modules that fit one of the patterns.
-
-    Raises:
-        UserError: a pattern fits none.
-    """
-    names = [name for name, _ in module.named_modules() if name]
-    for pattern in patterns:
-        if not any(fnmatch(name, pattern) for name in names):
-            raise UserError(f"no module has the name {pattern!r}; there are {some(names, 6)}.")
-    return [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
-
-
-def _found(models: Models, readout: str) -> list[str]:
-    """Names of the modules that lie one after another on the way from inputs to outputs: the network's blocks.
-
-    Without blocks they are the network's children that all of the way leads through, or else any of it, but what holds
-    ``readout``. Where derivatives tell of no way, as behind a part without gradients, all count as on it.
-    """
-    told = _depends(models)
-    leading = cache(lambda name: not told or _depends(models, on=name))
-    alone = cache(lambda name: not told or (leading(name) and not _depends(models, past=name)))
-    names = [name for name, _ in models.module.named_children() if not f"{readout}.".startswith(f"{name}.")]
-    blocks = [name for name in _blocks(models.module, "", leading, alone) if name != readout]
-    return blocks or list(filter(alone, names)) or list(filter(leading, names))
-
-
-def _blocks(module: nn.Module, path: str, leading: Callable[[str], bool], alone: Callable[[str], bool]) -> list[str]:
-    """Children of sequences and lists of modules; of a sequence's child that is one of a kind, its own blocks.
-
-    A sequence of which no part has all of the way lead through it, as a shortcut or a head, holds no blocks. Several
-    children of one kind, with parts, that all of the way leads through are blocks without a list.
-    """
-    # What torch makes weights with is no layer.
-    children = [(name, child) for name, child in module.named_children() if name != "parametrizations"]
-    parts = {f"{path}.{name}" if path else name: child for name, child in children}
-    kinds = Counter(type(child) for child in parts.values())
-    twins = [name for name, child in parts.items() if kinds[type(child)] > 1 and not isinstance(child, SEQUENCES)]
-    if isinstance(module, nn.Sequential):
-        taken = list(parts)
-    elif isinstance(module, nn.ModuleList):
-        taken = list(filter(leading, parts))
-    elif sum(alone(name) for name in twins if [*parts[name].children()]) > 1:
-        taken = list(filter(alone, parts))
-    else:
-        taken, twins = [], []
-    found: list[str] = []
-    for name, child in parts.items():
-        inner = [f"{name}.{part}" for part, _ in child.named_children()]
-        closed = name in twins or (isinstance(child, nn.Sequential) and not any(map(alone, inner)))
-        within = [] if closed else _blocks(child, name, leading, alone)
-        found += within or ([name] if name in taken else [])
-    return found
-
-
-def _depends(models: Models, on: str = "", past: str = "") -> bool:
-    """Whether outputs depend on a module's outputs; without one on the inputs, past a module's outputs.
-
-    Told by autograd, so by ways that have a derivative: inputs are the real ones and what embeddings give.
-    """
-
-    def begun(x: Any) -> Any:
-        # A copy, for leaves must not be changed in place.
-        return x.detach().requires_grad_().clone() if isinstance(x, Tensor) and x.is_floating_point() else x
-
-    def ended(x: Any) -> Any:
-        return x.detach() if isinstance(x, Tensor) else x
-
-    module, x = models.module, models.inputs()[:2]
-    embeddings = [name for name, part in module.named_modules() if isinstance(part, nn.Embedding | nn.EmbeddingBag)]
-    changes = dict.fromkeys([on] if on else embeddings, begun) | ({past: ended} if past else {})
-    parts = parts_of(x) if on else map(begun, parts_of(x))
-    with ExitStack() as stack, foreign(f"computing {models.name}"), torch.enable_grad():
-        for name, change in changes.items():
-            hook = partial(lambda change, _module, _inputs, output: tree_map(change, output), change)
-            stack.callback(module.get_submodule(name).register_forward_hook(hook).remove)
-        return prediction(call(module, models.states[0], Inputs(tuple(parts)))).requires_grad
