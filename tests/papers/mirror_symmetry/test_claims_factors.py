@@ -47,7 +47,13 @@ def test_the_rate_of_balancing_is_judged_where_steps_are_short_enough(tables):
     assert verdicts("9-step", tables) == ["failed", "held"]
     tables[ATTENTION] = rows.assign(unbalance=slow)
     assert verdicts("9-balance", tables) == ["failed", "failed"]
-    tables[ATTENTION] = rows[rows["lr"] == rows["lr"].max()]
+    finer = rows["lr"] < rows["lr"].max()
+    tables[ATTENTION] = rows[~(finer & (rows["decay"] == 0.1))]
+    whole, none = CLAIMS["9-balance"].measure(tables)
+    assert (whole.n, none.case, none.n, none.detail) == (3, "decay 0.1", 0, "no steps of half the length")
+    tables[ATTENTION] = rows[finer | (rows["seed"] > 0) | (rows["optimizer"] != "gradient descent")]
+    assert {each.n for each in CLAIMS["9-balance"].measure(tables)} == {2}
+    tables[ATTENTION] = rows[~finer]
     assert verdicts("9-balance", tables) == verdicts("9-step", tables) == ["not run"]
 
 

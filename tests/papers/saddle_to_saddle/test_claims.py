@@ -203,6 +203,9 @@ def test_networks_of_which_much_is_the_start_still_decide_nothing(story, claim, 
     (at,) = ((each, said) for each, said in found if each.case.key == {"dataset": "digits", "L": 6, "std": 1e-4})
     assert at[1] == verdict and (f"{share:.2g} of all" in at[0].open) == (verdict == "undecided")
     assert {said for each, said in found if each.case != at[0].case} == {"held"}
+    falling = evaluate_claim(CLAIMS["ladder-falling"], story | {"escape_events.csv": events})
+    assert {said for each, said in falling if each.case.key["L"] == 6} == {verdict}
+    assert {said for each, said in falling if each.case.key["L"] != 6} == {"held"}
 
 
 def test_the_figure_of_a_run_that_ends_in_its_first_escape_has_one_moment(story):

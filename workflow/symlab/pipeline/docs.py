@@ -131,9 +131,10 @@ def owners_table() -> Iterator[str]:
     origins = Counter(claim.origin for claim in measured)
     yield ""
     yield (
-        f"Thresholds are set before a run. {len(measured)} claims of the papers were measured. Of their thresholds "
-        f"{origins['paper']} are the paper's, {origins['derived']} follow from it, {origins['ours']} are ours, and "
-        f"{origins['pilot']} were set after a pilot, by someone who had seen similar numbers."
+        "Thresholds are set before a run, or after values were seen where a reason says so. "
+        f"{len(measured)} claims of the papers were measured. Of their thresholds {origins['paper']} are the paper's, "
+        f"{origins['derived']} follow from it, {origins['ours']} are ours, and {origins['pilot']} were set after a "
+        "pilot, by someone who had seen similar numbers."
     )
 
 

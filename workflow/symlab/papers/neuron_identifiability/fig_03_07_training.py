@@ -84,7 +84,7 @@ def _apart(layerwise: bool) -> Claim:
     return objectives.CLAIM(
         statement="At all stages of training the identity is nearer to the optimum with σ_F of 1 or more than with "
         "σ_F = 0",
-        quantity=f"{objectives.WAY}: least difference at any of the epochs that are looked at, {where}",
+        quantity=f"{objectives.WAY}: least difference at any snapshot after the start, {where}",
         bound=at_least(objectives.NEAR - objectives.FAR),
         reason="The paper says that the trend of Fig. 3a holds for all stages of training; the difference between "
         f"what counts as nearly optimal there and what as far from it. {ALL_STAGES}",
@@ -94,7 +94,7 @@ def _apart(layerwise: bool) -> Claim:
 
 NO_BETTER_CLAIM = partial(
     objectives.CLAIM,
-    quantity="largest difference of the objectives in any layer at any of the epochs that are looked at",
+    quantity="largest difference of the objectives in any layer at any snapshot after the start",
     bound=between(-0.05, 0.05),
     origin="ours",
 )

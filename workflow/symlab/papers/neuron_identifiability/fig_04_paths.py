@@ -228,7 +228,7 @@ CLAIMS = {
         "as at least half of the standard barrier being gone.",
         measure=partial(drop_over_baseline, which=masks.W_FROM_2, baseline=masks.STANDARD),
         also=(),
-        why="Neurons of these networks are no longer identifiable at the end of training (Fig. 3b).",
+        why="Not known. Neurons of these networks are no longer identifiable at the end of training (Fig. 3b).",
     ),
     "identifiability-4d-aligned": SHARE_CLAIM(
         statement="Aligned, two ResNets can be averaged: standard ones, with σ_F of 0 or of 2 and more, and syre ones",

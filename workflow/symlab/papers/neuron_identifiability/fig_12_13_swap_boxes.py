@@ -136,8 +136,9 @@ def _around_zero(estimate: str, table: str, networks: str, which: Mask, why_so: 
         f"(the lower of W and syre), consecutive pairs{estimate}",
         bound=at_most(0.1),
         reason=f"{why_so}Costs grow with the squared gap of the centres (Theorem 4.5), which without fixed weights is "
-        "0. Around zero is read as an order of magnitude below the cost at W 1 and syre 1, as near zero in Fig. 5. It "
-        "is one of costs, as it was before any run: on the figure's axis of roots a tenth is about a third as far out. "
+        "0. Around zero is read as an order of magnitude below the cost at W 1 and syre 1, as near zero in Fig. 5. The "
+        "threshold is one of costs, as it was before any run: on the figure's axis of roots a tenth is about a third "
+        "as far out. "
         f"{SINCE}: the reason had spoken of the plot, and the paper shows this in Fig. 12 and says it in no sentence, "
         "of MNIST.",
         tables=(table,),

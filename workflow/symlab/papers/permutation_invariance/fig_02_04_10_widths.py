@@ -263,7 +263,7 @@ CLAIMS = {
         "quarter of M is left on either side, so that 1.5M, where a pilot had put the peak of trained students, does "
         "not pass for it.",
         measure=peaks,
-        why=f"{EVEN}: so by gradient descent, and by online SGD. That this alone moves the peak is not shown.",
+        why=f"{EVEN}, by gradient descent and by online SGD. That this alone moves the peak is not shown.",
     ),
     "permutation-2-uniform-decay": _claim(
         statement="After its peak the matched barrier of random minima (uniform samples) decays",

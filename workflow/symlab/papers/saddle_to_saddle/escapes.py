@@ -40,14 +40,18 @@ def small(rows: pd.DataFrame, least: int = 3) -> pd.DataFrame:
     return rows[(rows["std"] <= SMALL) & (rows["L"] >= least)]
 
 
-def unless_start_remains(found: Cases, events: pd.DataFrame) -> Cases:
-    """Values of networks from small weights, by scale; open where over ``REMAINS`` of the norm is that of the start."""
+def unless_start_remains(found: Cases, events: pd.DataFrame, *by: str) -> Cases:
+    """Values of networks from small weights; open where over ``REMAINS`` of the norm is that of the start.
+
+    By scale, if ``by`` is "std"; of values of all scales together at the smallest.
+    """
     start, then = (small(escaped(events, event=event))[[*NETWORK, "norm"]] for event in (0, ESCAPE))
     both = start.merge(then, on=NETWORK, suffixes=("_start", ""))
-    shares = {each.case: each.mean for each in by_network(both, "norm_start / norm", "std")}
+    both = both if by else both[both["std"] == both.groupby(["dataset", "L"])["std"].transform("min")]
+    shares = {each.case: each.mean for each in by_network(both, "norm_start / norm", *by)}
     told = "at the escape the norm of the initial weights is still {:.2g} of all"
-    opened = (told.format(shares[each.case]) if shares[each.case] > REMAINS else each.open for each in found)
-    return replace(found, of=tuple(replace(each, open=open) for each, open in zip(found, opened, strict=True)))
+    remaining = {case: told.format(share) for case, share in shares.items() if share > REMAINS}
+    return replace(found, of=tuple(replace(each, open=remaining.get(each.case, each.open)) for each in found))
 
 
 def by_network(rows: pd.DataFrame, value: str, *by: str, **several: Any) -> Cases:

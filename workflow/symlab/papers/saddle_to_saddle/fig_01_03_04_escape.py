@@ -215,6 +215,7 @@ READ = (
     "The paper reads the first escape after it, at an iteration marked in Fig. 1; here it is read before the plateau. "
     "Told so since 28 November 2026, after values were seen."
 )
+NOT_ITS_MOMENT = f"{READ} Until then the claim was booked as the paper's."
 _claim = partial(Claim, owner="paper", origin="ours", tables=(LAYERS,))
 NO_SADDLE = (
     "The loss is flattest at the second plateau, not still: weights go on growing there, and what they gain may hold "
@@ -227,7 +228,8 @@ CLAIMS = {
         quantity=f"second over first singular value {LATE}, mean over networks of depth 6",
         bound=below(0.5),
         reason="The paper sees a single dominant singular value in every layer; what dominates is twice as large. "
-        + READ,
+        + NOT_ITS_MOMENT,
+        owner="derived",
         measure=second_late_in_escape,
     ),
     "saddle-1-plateau": _claim(
@@ -246,8 +248,9 @@ CLAIMS = {
         quantity=f"A of W - W(0) {LATE}, layers 4 and 5 minus layers 2 and 3, mean over networks of depth 6",
         bound=below(0),
         origin="paper",
+        owner="derived",
         reason="The paper says more pronounced in layers 4 to 6; layers of equal shape are compared, and the change of "
-        f"the weights, which holds no initial noise. {READ}",
+        f"the weights, which holds no initial noise. {NOT_ITS_MOMENT}",
         measure=deeper_layers_less_spread,
     ),
     "saddle-3-second": _claim(

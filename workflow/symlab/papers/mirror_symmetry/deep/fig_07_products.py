@@ -307,8 +307,8 @@ CLAIMS = {
         "a decay of 0 the parametrisation alone differs.",
         measure=partial(accuracy_gap, (PRODUCTS,), PLAIN, "needs vanilla networks and products with the same decay"),
         why={
-            "decay 0.0044": "Networks with norms forget what they had learned; they seldom do where norms' gains and "
-            "all biases do not decay (mirror-7-norms)."
+            "decay 0.0044": "Products in networks with norms forget what they had learned, and do not where norms' "
+            "gains and all biases do not decay (mirror-7-norms)."
         },
     ),
     "mirror-7-starts": _claim(
