@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PAPER = Path("workflow/presets/paper.yaml")
-# Of the processor. It is 5 on a quiet machine; beside other tests a processor does as little as half as much.
-SECONDS = 10
+PAPER, TINY = Path("workflow/presets/paper.yaml"), Path("workflow/presets/tiny.yaml")
+# Seconds of the processor that planning takes, over those of the tiny preset, which are imports for the most part. It
+# was 1.8 and 2.3 times; of seconds alone a slow machine has more than the ten that were asked for, without any fault.
+TIMES_TINY = 4
 # As many as there were before tables and figures became one job a study (57ee178).
 JOBS = 901
 
@@ -17,14 +18,17 @@ JOBS = 901
 # Slow, since the seconds of a processor that other tests share say little of the planning.
 @pytest.mark.slow
 def test_planning_the_papers_takes_seconds(fresh):
-    fresh.config = PAPER
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    said = fresh.run("all", "--dry-run", "--quiet", "host")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    jobs = int(re.search(r"^total +(\d+)", said, flags=re.MULTILINE)[1])
-    print(f"{jobs} jobs planned in {seconds:.1f} s of the processor")
-    assert jobs < JOBS and seconds < SECONDS
+    def planned(config):
+        fresh.config = config
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        said = fresh.run("all", "--dry-run", "--quiet", "host")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return int(re.search(r"^total +(\d+)", said, flags=re.MULTILINE)[1]), seconds
+
+    (jobs, seconds), (of_tiny, tiny) = planned(PAPER), planned(TINY)
+    print(f"{jobs} jobs planned in {seconds:.1f} s of the processor, {of_tiny} in {tiny:.1f} s")
+    assert jobs < JOBS and seconds < TIMES_TINY * tiny
 
 
 def test_a_wrong_config_is_told_and_starts_nothing(fresh):
