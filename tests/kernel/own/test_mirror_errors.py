@@ -61,3 +61,10 @@ def test_a_rate_at_which_training_undoes_what_a_network_has_learned_is_refused(l
     network, data = learned
     with pytest.raises(UserError, match=r"undoes what it has learned: its loss goes from .* to .*; give a lower rate"):
         mirrors(network, None, data, training=SGD(3.0, batch=4), task="regression")
+
+
+def test_a_network_that_training_makes_worse_but_no_constant_is_followed(learned):
+    """With decay a slope goes from 0.9 to 1 - 0.2 / 0.625, the loss from 0.006 to 0.064; a constant's is 0.625."""
+    network, data = learned
+    told = mirrors(network, None, data, training=SGD(0.1, 0.2, batch=4), pairs=1, task="regression")
+    assert told.pairs["exponent"].item() == pytest.approx(np.log(1 - 0.1 * 0.2), rel=1e-6)

@@ -203,6 +203,9 @@ def test_networks_of_which_much_is_the_start_still_decide_nothing(story, claim, 
     (at,) = ((each, said) for each, said in found if each.case.key == {"dataset": "digits", "L": 6, "std": 1e-4})
     assert at[1] == verdict and (f"{share:.2g} of all" in at[0].open) == (verdict == "undecided")
     assert {said for each, said in found if each.case != at[0].case} == {"held"}
+    assert {said for _, said in evaluate_claim(CLAIMS["ladder-falling"], story | {"escape_events.csv": events})} == {
+        "held"
+    }
     # Where it is the smallest scale, nothing is told of how values fall with it.
     falling = evaluate_claim(CLAIMS["ladder-falling"], story | {"escape_events.csv": events.query("std >= 1e-4")})
     assert {said for each, said in falling if each.case.key["L"] == 6} == {verdict}
