@@ -252,7 +252,11 @@ class Training:
         return self.project.results / f"logs/train/{VARIANT}/0.log"
 
     def log(self) -> str:
-        return self.log_path.read_text() if self.log_path.exists() else ""
+        # Snakemake removes the log of a job that it takes up again, which may come between a look and a reading.
+        try:
+            return self.log_path.read_text()
+        except FileNotFoundError:
+            return ""
 
     def checkpoints(self) -> list[Path]:
         return self.project.find("checkpoints/digits/*/0")

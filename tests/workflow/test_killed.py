@@ -74,7 +74,7 @@ def test_training_killed_at_three_moments(untrained, trained):
         (script,) = untrained.scripts()
         script.kill()
         psutil.wait_procs([script], timeout=30)
-        untrained.log_path.unlink()
+        untrained.log_path.unlink(missing_ok=True)
     assert process.wait(timeout=300) == 0, (untrained.project.folder / "terminal.log").read_text()
     assert "going on at" in untrained.log() and not untrained.checkpoints()
     untrained.assert_same(trained)
