@@ -338,7 +338,7 @@ def _needs_all(network: Network, state: State, whole: Tensor | Inputs) -> str:
 
 def _described(x: Tensor | Inputs) -> str:
     def one(part: Tensor) -> str:
-        kind = "real numbers" if part.is_floating_point() else "integers (tokens)"
+        kind = "real numbers" if part.is_floating_point() else "integers (tokens; pixels are to be real numbers)"
         return f"x of shape {('n', *part.shape[1:])}, {kind},"
 
     return " and ".join(map(one, x.parts if isinstance(x, Inputs) else (x,)))

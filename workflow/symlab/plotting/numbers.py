@@ -35,6 +35,7 @@ def format_value(value: float, error: float = math.nan) -> str:
     digits = 1 - math.floor(math.log10(error))
     # Small errors and large values are both readable in the notation of powers alone.
     if digits > 6:
-        return typeset(f"{value:.3g} ± {error:.2g}")
+        figures = math.floor(math.log10(abs(value))) + digits + 1 if value else 0
+        return typeset(f"{value:.{max(figures, 3)}g} ± {error:.2g}")
     decimals = max(digits, 0)
     return typeset(f"{round(value, digits) + 0.0:,.{decimals}f} ± {round(error, digits):,.{decimals}f}")
