@@ -2,3 +2,7 @@
 
 
 include: "workflow/Snakefile"
+
+
+# Snakemake forgets the default target of a file that is included.
+workflow.default_target = "all"
