@@ -3,6 +3,7 @@
 import json
 import re
 
+import pandas as pd
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
@@ -14,6 +15,7 @@ from symlab.pipeline import docs, reference
 from symlab.pipeline.config import parse_config
 from symlab.pipeline.crate import FILE, crate_text
 from symlab.pipeline.docs import REFERENCE, ROOT, generate, kept_figures, pages, regenerate
+from symlab.pipeline.ledger import COLUMNS, NOT_RUN, group_claims
 from symlab.pipeline.schema import schema_text
 
 OTHERS = ("examples/align/README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "config/README.md")
@@ -65,15 +67,43 @@ def test_every_kept_run_is_told_and_every_kept_figure_shown():
         } == set()
 
 
-def test_a_kept_figure_is_of_the_study_in_its_name(tmp_path):
-    names = ("collapse-1", "digits-collapse-1", "my-own-identifiability-4")
-    for name in names:
+def claims_of_studies(**claims):
+    """A claim of each study, by its id; none is judged."""
+    rows = [
+        {"figure": "-".join(name.split("-")[:2]), "claim": name, "study": study, "verdict": NOT_RUN}
+        for study, name in claims.items()
+    ]
+    return group_claims(pd.DataFrame(rows, columns=COLUMNS))
+
+
+def test_a_kept_figure_is_of_the_study_in_its_name_or_of_the_one_with_claims_about_it(tmp_path):
+    studies = {
+        "digits-collapse-1": "digits",
+        "my-own-identifiability-4": "my-own",
+        # Its own claims come before those of another figure that are also about it.
+        "collapse-2": "paper",
+        "identifiability-4": "mlp",
+        "mirror-1": "",
+    }
+    for name in studies:
         (tmp_path / f"{name}.svg").touch()
-    found = [("collapse-1", ""), ("collapse-1", "digits"), ("identifiability-4", "my-own")]
-    assert kept_figures(tmp_path) == {tmp_path / f"{name}.svg": told for name, told in zip(names, found, strict=True)}
+    names = {"digits": "collapse-1-falls", "paper": "collapse-2-control", "mlp": "identifiability-4a-barrier"}
+    found = kept_figures(tmp_path, claims_of_studies(**names))
+    assert {path.stem: study for path, (_, study) in found.items()} == studies
+    assert {figure for figure, _ in found.values()} == {"collapse-1", "collapse-2", "identifiability-4", "mirror-1"}
     (tmp_path / "collapse-1-digits.svg").touch()
     with pytest.raises(UserError, match=r"collapse-1-digits\.svg is called after no figure: rename it"):
-        kept_figures(tmp_path)
+        kept_figures(tmp_path, [])
+
+
+def test_a_kept_figure_that_several_studies_have_claims_of_says_whose_it_is(tmp_path):
+    (tmp_path / "collapse-2.svg").touch()
+    claims = claims_of_studies(paper="collapse-2-control", digits="collapse-2-gap")
+    refused = (
+        r"collapse-2\.svg does not say of which study it is \(digits, paper\): rename it to <study>-collapse-2\.svg"
+    )
+    with pytest.raises(UserError, match=refused):
+        kept_figures(tmp_path, claims)
 
 
 def test_every_preset_is_in_the_guide():

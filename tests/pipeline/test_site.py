@@ -55,19 +55,16 @@ def test_a_kept_run_has_its_report(tmp_path, monkeypatch):
     )
 
 
-def test_a_kept_figure_of_which_nothing_is_judged_is_copied_under_the_run_s_name(tmp_path):
-    drawn = tmp_path / "run" / "collapse-1.svg"
-    drawn.parent.mkdir()
-    drawn.touch()
-    nothing = pd.DataFrame(columns=COLUMNS)
-    assert _copy_figures(drawn.parent, nothing, tmp_path / "site") == {
-        "run": [tmp_path / "site/run/figures/collapse-1.svg"]
-    }
-    also = drawn.rename(drawn.with_name("digits-collapse-1.svg"))
-    drawn.touch()
-    judged = pd.DataFrame([{"paper": "neural-collapse", "claim": "collapse-1-none", "study": study, "verdict": "held"}
-                           for study in ("digits", "whole")], columns=COLUMNS)  # fmt: skip
-    assert also.exists() and set(_copy_figures(drawn.parent, judged, tmp_path / "site")) == {"digits", "whole"}
+def test_a_kept_figure_without_claims_is_copied_under_the_run_s_name(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    for name in ("collapse-1", "digits-collapse-2"):
+        (run / f"{name}.svg").touch()
+    there = {"run": "run/figures/collapse-1.svg", "digits": "digits/figures/collapse-2.svg"}
+    copied = _copy_figures(run, pd.DataFrame(columns=COLUMNS), tmp_path / "site")
+    assert copied == {study: [tmp_path / "site" / path] for study, path in there.items()}
+    claims = pd.DataFrame([{"figure": "collapse-1", "study": "whole", "verdict": "held"}], columns=COLUMNS)
+    assert set(_copy_figures(run, claims, tmp_path / "site")) == {"whole", "digits"}
 
 
 def test_every_page_is_in_the_menu():

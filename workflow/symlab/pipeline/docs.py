@@ -32,10 +32,11 @@ from symlab.pipeline.ledger import (
     STAND_IN,
     UNDECIDED,
     Judged,
+    claims_of,
     group_claims,
 )
 from symlab.pipeline.reference import command_help, escape, figure_table, settings_tables
-from symlab.pipeline.registry import FIGURES
+from symlab.pipeline.registry import FIGURES, paper_of
 from symlab.pipeline.rejudge import CHANGED
 from symlab.pipeline.schema import schema_text
 from symlab.pipeline.telling import (
@@ -152,7 +153,11 @@ def gallery() -> Iterator[str]:
     """Of each paper the figure that stands for it, of the demo if it has one, and all others folded by run."""
     for paper in PAPERS:
         kept = {
-            run.name: {path: told for path, told in kept_figures(run).items() if FIGURES[told[0]] in paper.figures}
+            run.name: {
+                path: told
+                for path, told in kept_figures(run, kept_runs(REFERENCE).get(run.name, ())).items()
+                if FIGURES[told[0]] in paper.figures
+            }
             for run in sorted(REFERENCE.iterdir())
         }
         if not any(kept.values()):
@@ -175,21 +180,20 @@ def gallery() -> Iterator[str]:
 def _show(paper: Paper, path: Path, figure: str, study: str) -> Iterator[str]:
     """A kept figure with what it shows."""
     run, drawing = path.parent.name, drawing_of(FIGURES[figure])
-    claims = kept_runs(REFERENCE).get(run, ())
-    studies = [study] if study else dict.fromkeys(claim.study for claim in claims)
-    sentences = [drawing.sentence] if drawing.sentence else []
-    told = [text for name in studies for text in tell(sentences, [each for each in claims if each.study == name])]
-    seen = told[0] if told else ""
+    claims = [claim for claim in kept_runs(REFERENCE).get(run, ()) if claim.study == study]
+    seen = "".join(tell([drawing.sentence], claims)) if drawing.sentence else ""
     title = f"{paper.title_of(figure)}: {drawing.title}"
     yield from (f"**{title}** (run {run}{f', study {study}' if study else ''}). {seen}".rstrip(), "")
     yield from (f"![{title}](../results/reference/{run}/{path.name})", "")
 
 
-def kept_figures(run: Path) -> dict[Path, tuple[str, str]]:
-    """Of each kept figure of a run its id, and its study where the file is called <study>-<id>.svg.
+def kept_figures(run: Path, claims: Sequence[Judged]) -> dict[Path, tuple[str, str]]:
+    """Of each kept figure of a run its id and its study: of <study>-<id>.svg, else the one with claims about it.
+
+    The study is empty where none of the run's ``claims`` is about the figure.
 
     Raises:
-        UserError: a file is called otherwise.
+        UserError: a file is called otherwise, or lacks its study where several have claims about the figure.
     """
     found = {}
     for path in sorted(run.glob("*.svg")):
@@ -197,8 +201,20 @@ def kept_figures(run: Path) -> dict[Path, tuple[str, str]]:
         if not ids:
             raise UserError(f"{path} is called after no figure: rename it to <figure>.svg or <study>-<figure>.svg.")
         figure = max(ids, key=len)
-        found[path] = figure, path.stem.removesuffix(figure).removesuffix("-")
+        study = path.stem.removesuffix(figure).removesuffix("-")
+        studies = [study] if study else _studies_of(figure, claims)
+        if len(studies) > 1:
+            named = ", ".join(studies)
+            raise UserError(f"{path} does not say of which study it is ({named}): rename it to <study>-{figure}.svg.")
+        found[path] = figure, "".join(studies)
     return found
+
+
+def _studies_of(figure: str, claims: Sequence[Judged]) -> list[str]:
+    """The studies that drew a figure: those with claims of its own, or where it has none, with others also about it."""
+    also = {claim.id for claim in claims_of(paper_of(figure)) if claim.is_about([figure])}
+    own = {claim.study for claim in claims if claim.figure == figure and claim.study}
+    return sorted(own or {claim.study for claim in claims if claim.claim in also and claim.study})
 
 
 def headline(paper: Paper, run: str) -> Iterator[str]:

@@ -16,8 +16,8 @@ import pandas as pd
 from symlab.artifacts import read_table, write_text
 from symlab.pipeline.docs import REFERENCE, ROOT, kept_figures
 from symlab.pipeline.drawing import Text, drawing_of
-from symlab.pipeline.ledger import NOT_RUN, claims_of, group_claims
-from symlab.pipeline.registry import FIGURES, paper_of
+from symlab.pipeline.ledger import group_claims
+from symlab.pipeline.registry import FIGURES
 from symlab.pipeline.report import write_page
 from symlab.pipeline.telling import tell
 from symlab.plotting.numbers import typeset
@@ -75,21 +75,13 @@ def on_post_build(config: Any) -> None:
 def _copy_figures(run: Path, ledger: pd.DataFrame, folder: Path) -> dict[str, list[Path]]:
     """The kept figures of a run by study, copied below ``folder``, each with what its card says of it.
 
-    A figure's study is that of its name; or the first that judged a claim about it, or about its paper, and has no such
-    figure already; or, where none did, has the run's name.
+    A figure about which no study has claims is under the run's name.
     """
-    judged = ledger[ledger["verdict"] != NOT_RUN]
+    claims = group_claims(ledger)
     copied: dict[str, list[Path]] = {}
-    kept = kept_figures(run)
-    for drawn, (figure, study) in kept.items():
-        paper = paper_of(figure)
-        about = [claim.id for claim in claims_of(paper) if figure in (claim.figure, *claim.also)]
-        of_figure, of_paper = judged[judged["claim"].isin(about)], judged[judged["paper"] == paper.slug]
-        others = (*of_figure["study"], *of_paper["study"], run.name)
-        study = study or next(each for each in others if (figure, each) not in kept.values())
-        drawing = drawing_of(FIGURES[figure])
-        claims = group_claims(judged[judged["study"] == study])
-        seen = tell([drawing.sentence], claims) if drawing.sentence else []
+    for drawn, (figure, of) in kept_figures(run, claims).items():
+        study, drawing = of or run.name, drawing_of(FIGURES[figure])
+        seen = tell([drawing.sentence], [claim for claim in claims if claim.study == of]) if drawing.sentence else []
         place = folder / study / "figures" / f"{figure}.svg"
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(drawn, place)
