@@ -105,7 +105,7 @@ def ratios_against_noise(tables: Tables, style: Style) -> Figure:
     looks = assign_looks(list(NAMES.values()), style)
     if len(finite := rows[np.isfinite(rows["bound"])]):
         lines.append(finite.assign(label=BOUND, value=finite["bound"]))
-        looks[BOUND] = Look("black", "--", "")  # type: ignore[arg-type]
+        looks[BOUND] = Look("black", "--", "P")  # type: ignore[arg-type]
     axes = labelled("norm of the noise / norm of $uv^T$", "largest over layers", "xy")
     return facets(
         pd.concat(lines), "noise", "value", looks, axes=axes, draw=draw_rows, options={"join": True},
@@ -144,8 +144,8 @@ FIGURES = {
     "saddle-prop3.3": Drawing(
         "Ratios for inputs near rank one",
         "Largest A, B and D over the layers, and over draws, of the fastest escape direction found for inputs uvᵀ + "
-        "E, against the norm of E; dashed, where finite, the bound of Proposition 3.3. Values at the grey line are 0 "
-        "up to rounding.",
+        "E, against the norm of E; black, where finite, the bound of Proposition 3.3. Values near 1e-16, the least "
+        "drawn, are 0 up to rounding.",
         ratios_against_noise,
         seen="With noise of 0.4 times the norm of the rank-one part, weights are {exact(ratio=A, noise=0.4)} beyond "
         "rank one, activations {exact(ratio=B, noise=0.4)}.",
