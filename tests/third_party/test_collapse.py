@@ -7,6 +7,9 @@ from symlab import collapse
 
 TEXT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24, "vocab_size": 30}
 
+MOBILE = (1, 2, 3, 2, 3, 1)
+"""Blocks of each stage."""
+
 
 def texts(n=24, tokens=7):
     generator = torch.Generator().manual_seed(0)
@@ -54,7 +57,7 @@ def test_the_token_before_padding_is_the_one_that_is_read():
     [
         ("resnet18", "fc", [f"layer{n}.{m}" for n in (1, 2, 3, 4) for m in (0, 1)]),
         ("vit_tiny_patch16_224", "head", [f"blocks.{n}" for n in range(12)]),
-        ("mobilenetv3_small_050", "classifier", None),
+        ("mobilenetv3_small_050", "classifier", [f"blocks.{n}.{m}" for n, k in enumerate(MOBILE) for m in range(k)]),
     ],
 )
 def test_classifiers_of_images(name, readout, blocks):
@@ -65,6 +68,6 @@ def test_classifiers_of_images(name, readout, blocks):
     x, y = torch.randn(24, 3, 32, 32), torch.arange(24) % 3
     found = collapse(network, (x, y), batch_size=10)
     assert found.readout == readout
-    assert blocks is None or list(found.layers["layer"]) == [*blocks, "features"]
+    assert list(found.layers["layer"]) == [*blocks, "features"]
     features = network.forward_head(network.forward_features(x), pre_logits=True)
     assert found.parts["NC1"][0] == pytest.approx(nc1(features, y), rel=1e-3)

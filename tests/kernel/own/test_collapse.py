@@ -155,6 +155,41 @@ class Written(nn.Module):
         return {"aux": self.aux(self.further(h)), "logits": self.readout(h)}
 
 
+class Inner(nn.Module):
+    """A block that is a sequence, with or without a shortcut around it."""
+
+    def __init__(self, around):
+        super().__init__()
+        self.around, self.parts = around, nn.Sequential(nn.Linear(D, D), nn.ReLU())
+
+    def forward(self, x):
+        return self.parts(x) + x if self.around else self.parts(x)
+
+
+class Skipping(nn.Module):
+    """Sequences in a list, one of which has a shortcut around it, and norms in another that are called in between."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList([nn.Sequential(nn.Linear(D, D), nn.ReLU()) for _ in range(2)])
+        self.norms = nn.ModuleList([nn.LayerNorm(D) for _ in range(2)])
+
+    def forward(self, x):
+        h = self.norms[0](self.parts[0](x))
+        return self.norms[1](self.parts[1](h) + h)
+
+
+class Encoder(nn.Module):
+    """Attributes one after another within a part."""
+
+    def __init__(self):
+        super().__init__()
+        self.last, self.first = nn.Linear(D, D), nn.Linear(D, D)
+
+    def forward(self, x):
+        return self.last(self.first(x).relu())
+
+
 class Frozen(nn.Module):
     """Layers that are computed without gradients, as those of a network whose readout alone was trained."""
 
@@ -177,18 +212,36 @@ class Frozen(nn.Module):
         (lambda: Written({"around": nn.Linear(D, D)}, residual=True), ["around"]),
         (lambda: Written({"stem": nn.Sequential(nn.Linear(D, D), nn.ReLU())}), ["stem.0", "stem.1"]),
         (lambda: nn.Sequential(nn.Linear(D, D), weight_norm(nn.Linear(D, D)), nn.Linear(D, K)), ["0", "1"]),
+        (lambda: Written({f"s{n}": nn.Sequential(Inner(n > 0)) for n in (0, 1)}), ["s0.0", "s1.0"]),
+        (lambda: Written({"parts": Skipping()}), ["parts.parts.0", "parts.norms.0", "parts.parts.1", "parts.norms.1"]),
+        (lambda: Written({"encoder": Encoder()}), ["encoder.first", "encoder.last"]),
     ],
-    ids=["no gradients", "blocks", "texts", "a block", "a branch", "a sequence", "norms of weights"],
+    ids=[
+        "no gradients",
+        "blocks",
+        "texts",
+        "a block",
+        "a branch",
+        "a sequence",
+        "norms of weights",
+        "blocks of stages",
+        "calls of two lists",
+        "an encoder",
+    ],
 )
 def test_layers_that_are_not_named_lie_one_after_another_on_the_way(network, layers):
     torch.manual_seed(5)
     module = network()
+    passes = []
+    module.register_forward_pre_hook(lambda *_: passes.append(1))
     x = torch.randint(7, (30, 4)) if getattr(module, "words", None) else torch.randn(30, D)
     found = collapse(module, (x, torch.arange(30) % K))
     assert found.layers["layer"].tolist() == [*layers, "features"]
     taken = ", ".join(map(repr, layers))
     assert f"Layers were not named; these were taken: {taken}. Others are chosen by layers" in str(found)
+    searched = len(passes)
     assert "not named" not in str(collapse(module, (x, torch.arange(30) % K), layers=layers))
+    assert len(passes) == 2 * searched - 1
 
 
 class Tokens(nn.Module):

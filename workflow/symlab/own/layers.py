@@ -1,23 +1,22 @@
 """Which modules of a network are its layers: those that lie one after another on the way from inputs to outputs."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from fnmatch import fnmatch
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
+from torch.autograd.graph import Node
 
-from symlab.alignment.forward import call
-from symlab.batches import Inputs, parts_of, prediction
+from symlab.alignment.forward import call, watching
+from symlab.batches import Inputs, leaves, parts_of, prediction
 from symlab.errors import UserError
 from symlab.own.models import Models
 from symlab.own.modules import foreign, some
-
-SEQUENCES = nn.Sequential | nn.ModuleList
 
 
 def named_layers(module: nn.Module, patterns: Sequence[str]) -> list[str]:
@@ -34,66 +33,73 @@ def named_layers(module: nn.Module, patterns: Sequence[str]) -> list[str]:
 
 
 def layers_on_the_way(models: Models, readout: str) -> list[str]:
-    """Names of the modules that lie one after another on the way from inputs to outputs: the network's blocks.
+    """Names of the modules that lie one after another on the way from inputs to outputs, in the order of their calls.
 
-    Without blocks they are the network's children that all of the way leads through, or else any of it, but what holds
-    ``readout``. Where derivatives tell of no way, as behind a part without gradients, all count as on it.
+    The network is taken apart: sequences, modules that are one of a kind, and what holds ``readout``, where all of the
+    way leads through them, not a shortcut or a branch. The layers are the entries of sequences and lists of modules
+    among the parts; without such entries the parts that all of the way leads through, or else any of it. Where
+    derivatives tell of no way, as behind a part without gradients, all count as on it.
     """
-    told = _depends(models)
-    leading = cache(lambda name: not told or _depends(models, on=name))
-    alone = cache(lambda name: not told or (leading(name) and not _depends(models, past=name)))
-    names = [name for name, _ in models.module.named_children() if not f"{readout}.".startswith(f"{name}.")]
-    blocks = [name for name in _blocks(models.module, "", leading, alone) if name != readout]
-    return blocks or list(filter(alone, names)) or list(filter(leading, names))
+    modules = dict(models.module.named_modules())
+    given, end = _computed(models)
+    reached = _before(end)
+    way = [name for name in given if end is None or given[name] & reached]
+    kinds = Counter(type(modules[name]) for name in way)
+    above = {name: [name[: dot.start()] for dot in re.finditer(r"\.", name)] for name in way}
+    holder = {name: modules[name.rpartition(".")[0]] for name in way}
+
+    @cache
+    def alone(name: str) -> bool:
+        return all(node.next_functions for node in _before(end, given[name]))
+
+    @cache
+    def apart(name: str) -> bool:
+        if name not in given:
+            return True
+        kind = type(modules[name])
+        alike = [one for one in way if type(modules[one]) is kind and holder[one] is holder[name]]
+        return (kind is nn.Sequential or kinds[kind] == 1) and all(map(alone, alike))
+
+    parts = [name for name in way if all(map(apart, above[name])) and not f"{readout}.".startswith(f"{name}.")]
+    entries = [name for name in parts if isinstance(holder[name], nn.Sequential | nn.ModuleList)]
+    taken = entries or list(filter(alone, parts)) or parts
+    return [name for name in taken if not any(name in above[one] for one in taken)]
 
 
-def _blocks(module: nn.Module, path: str, leading: Callable[[str], bool], alone: Callable[[str], bool]) -> list[str]:
-    """Children of sequences and lists of modules; of a sequence's child that is one of a kind, its own blocks.
+def _computed(models: Models) -> tuple[dict[str, set[Node]], Node | None]:
+    """Autograd's nodes of what each module gives, in the order of their (last) calls, and that of the outputs.
 
-    A sequence of which no part has all of the way lead through it, as a shortcut or a head, holds no blocks. Several
-    children of one kind, with parts, that all of the way leads through are blocks without a list.
-    """
-    # What torch makes weights with is no layer.
-    children = [(name, child) for name, child in module.named_children() if name != "parametrizations"]
-    parts = {f"{path}.{name}" if path else name: child for name, child in children}
-    kinds = Counter(type(child) for child in parts.values())
-    twins = [name for name, child in parts.items() if kinds[type(child)] > 1 and not isinstance(child, SEQUENCES)]
-    if isinstance(module, nn.Sequential):
-        taken = list(parts)
-    elif isinstance(module, nn.ModuleList):
-        taken = list(filter(leading, parts))
-    elif sum(alone(name) for name in twins if [*parts[name].children()]) > 1:
-        taken = list(filter(alone, parts))
-    else:
-        taken, twins = [], []
-    found: list[str] = []
-    for name, child in parts.items():
-        inner = [f"{name}.{part}" for part, _ in child.named_children()]
-        closed = name in twins or (isinstance(child, nn.Sequential) and not any(map(alone, inner)))
-        within = [] if closed else _blocks(child, name, leading, alone)
-        found += within or ([name] if name in taken else [])
-    return found
-
-
-def _depends(models: Models, on: str = "", past: str = "") -> bool:
-    """Whether outputs depend on a module's outputs; without one on the inputs, past a module's outputs.
-
-    Told by autograd, so by ways that have a derivative: inputs are the real ones and what embeddings give.
+    The graph begins at the real inputs and at what embeddings give, and has the ways that have a derivative.
     """
 
     def begun(x: Any) -> Any:
         # A copy, for leaves must not be changed in place.
         return x.detach().requires_grad_().clone() if isinstance(x, Tensor) and x.is_floating_point() else x
 
-    def ended(x: Any) -> Any:
-        return x.detach() if isinstance(x, Tensor) else x
+    def see(name: str, _inputs: Any, output: Any) -> None:
+        given.pop(name, None)
+        given[name] = {tensor.grad_fn for tensor in leaves(output) if tensor.grad_fn}
 
     module, x = models.module, models.inputs()[:2]
-    embeddings = [name for name, part in module.named_modules() if isinstance(part, nn.Embedding | nn.EmbeddingBag)]
-    changes = dict.fromkeys([on] if on else embeddings, begun) | ({past: ended} if past else {})
-    parts = parts_of(x) if on else map(begun, parts_of(x))
+    given: dict[str, set[Node]] = {}
+    embeddings = [part for part in module.modules() if isinstance(part, nn.Embedding | nn.EmbeddingBag)]
     with ExitStack() as stack, foreign(f"computing {models.name}"), torch.enable_grad():
-        for name, change in changes.items():
-            hook = partial(lambda change, _module, _inputs, output: tree_map(change, output), change)
-            stack.callback(module.get_submodule(name).register_forward_hook(hook).remove)
-        return prediction(call(module, models.states[0], Inputs(tuple(parts)))).requires_grad
+        for part in embeddings:
+            stack.callback(part.register_forward_hook(lambda _module, _inputs, output: begun(output)).remove)
+        # What torch makes weights with is no layer.
+        names = [name for name, _ in module.named_modules() if name and "parametrizations" not in name]
+        stack.enter_context(watching(module, names, see))
+        output = prediction(call(module, models.states[0], Inputs(tuple(map(begun, parts_of(x))))))
+    return given, output.grad_fn
+
+
+def _before(end: Node | None, without: Collection[Node] = ()) -> set[Node]:
+    """The nodes that lead to one, it too, by ways without others; those that the graph begins with have none before."""
+    found: set[Node] = set()
+    nodes = [end]
+    while nodes:
+        node = nodes.pop()
+        if node and node not in found and node not in without:
+            found.add(node)
+            nodes += [before for before, _ in node.next_functions]
+    return found
