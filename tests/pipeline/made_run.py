@@ -177,7 +177,7 @@ def use(papers, folder, patched):
     of = {figure.id: paper for paper in papers for figure in paper.figures}
     for module in (docs, drawing, site):
         patched.setattr(module, "FIGURES", figures)
-    for module in (drawing, site):
+    for module in (docs, drawing):
         patched.setattr(module, "paper_of", of.__getitem__)
     for module in (docs, summary, rejudge):
         patched.setattr(module, "PAPERS", papers)
@@ -219,9 +219,17 @@ def make(folder, papers, patched):
     """The run in folder/results/made, and kept ones beside it."""
     use(papers, folder, patched)
     small = {"small": STUDIES["small"]}
-    keep(folder, "demo", 1.1, STUDIES, ["test-1", "wide-test-1", "other-1"], command="make demo", commit="abc")
+    keep(
+        folder,
+        "demo",
+        1.1,
+        STUDIES,
+        ["small-test-1", "wide-test-1", "small-other-1"],
+        command="make demo",
+        commit="abc",
+    )
     keep(folder, "tiny", 1.7, {"first": STUDIES["wide"]} | small, ["test-2", "test-thm4"])
-    keep(folder, "large", 2.5, {"whole": STUDIES["small"], "wide": STUDIES["wide"]}, ["test-1"])
+    keep(folder, "large", 2.5, {"whole": STUDIES["small"], "wide": STUDIES["wide"]}, ["wide-test-1"])
     (folder / "docs/papers").mkdir(parents=True)
     (folder / "docs/papers/test-paper.md").write_text("# Test")
     results, paths = folder / "results/made", {}
