@@ -134,7 +134,7 @@ def test_least_squares_undo_any_invertible_map_of_features():
 @torch.no_grad()
 def test_least_squares_of_one_network_twice_leave_it_as_it_is_and_dead_inputs_their_mean():
     torch.manual_seed(1)
-    module = nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 4))
+    module = nn.Sequential(nn.Linear(6, 9), nn.ReLU(inplace=True), nn.Linear(9, 4))
     x = torch.randn(300, 6)
     x[:, 2] = 0
     state = module.state_dict()

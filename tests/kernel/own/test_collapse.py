@@ -105,7 +105,8 @@ class Block(nn.Module):
 
 def test_layers_test_data_and_the_module_s_own_weights():
     torch.manual_seed(3)
-    network = nn.Sequential(nn.Sequential(nn.Linear(8, D), nn.ReLU()), nn.Sequential(*(Block() for _ in range(3))))
+    stem = nn.Sequential(nn.Linear(8, D), nn.ReLU(inplace=True))
+    network = nn.Sequential(stem, nn.Sequential(*(Block() for _ in range(3))))
     network.append(nn.Linear(D, K))
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     x, y = torch.randn(40, 8), torch.arange(40) % K
@@ -114,7 +115,7 @@ def test_layers_test_data_and_the_module_s_own_weights():
     given, h = [], x
     with torch.no_grad():
         for module in (*network[0], *network[1]):
-            given.append(h := module(h))
+            given.append((h := module(h)).clone())
     for part, n in (("train", 40), ("test", 20)):
         rows = found.layers[found.layers["part"] == part].set_index("layer")
         assert list(rows.index) == [*names, "features"]
@@ -208,7 +209,7 @@ class Frozen(nn.Module):
         (lambda: nn.Sequential(Frozen(), nn.Linear(D, K)), ["0.layers.0", "0.layers.1"]),
         (lambda: Written({"stem": nn.Linear(D, D), "b1": Shortcut(), "b2": Shortcut()}), ["stem", "b1", "b2"]),
         (lambda: Written({"b1": Shortcut(), "b2": Shortcut()}, texts=True), ["words", "b1", "b2"]),
-        (lambda: Written({"stem": nn.Linear(D, D), "block": Shortcut()}), ["stem", "block"]),
+        (lambda: Written({"stem": nn.Linear(D, D), "drop": nn.Dropout(), "block": Shortcut()}), ["stem", "block"]),
         (lambda: Written({"around": nn.Linear(D, D)}, residual=True), ["around"]),
         (lambda: Written({"stem": nn.Sequential(nn.Linear(D, D), nn.ReLU())}), ["stem.0", "stem.1"]),
         (lambda: nn.Sequential(nn.Linear(D, D), weight_norm(nn.Linear(D, D)), nn.Linear(D, K)), ["0", "1"]),

@@ -122,7 +122,8 @@ def _recorded(
     found: dict[str, list[tuple[Tensor, Tensor]]] = {}
 
     def see(path: str, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        found.setdefault(path, []).append(_rows(layers[path], inputs[0], output))
+        # Copies, for what follows may change them in place.
+        found.setdefault(path, []).append(_rows(layers[path], inputs[0].clone(), output.clone()))
 
     with watching(module, layers, see):
         outputs(module, state, x)

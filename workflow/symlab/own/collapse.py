@@ -237,7 +237,8 @@ def watched(module: nn.Module, names: Sequence[str]) -> Iterator[dict[str, Any]]
 
     def see(name: str, inputs: tuple[Any, ...], output: Any) -> None:
         tensors = leaves(output)
-        seen[name] = (inputs[0] if inputs else None, tensors[0] if tensors else None)
+        # A copy, for what follows may change it in place.
+        seen[name] = (inputs[0] if inputs else None, tensors[0].clone() if tensors else None)
 
     with watching(module, names, see):
         yield seen

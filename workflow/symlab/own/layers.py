@@ -86,8 +86,9 @@ def _computed(models: Models) -> tuple[dict[str, set[Node]], Node | None]:
     with ExitStack() as stack, foreign(f"computing {models.name}"), torch.enable_grad():
         for part in embeddings:
             stack.callback(part.register_forward_hook(lambda _module, _inputs, output: begun(output)).remove)
-        # What torch makes weights with is no layer.
-        names = [name for name, _ in module.named_modules() if name and "parametrizations" not in name]
+        # What torch makes weights with is no layer, nor is what does nothing in evaluation.
+        named = [(name, part) for name, part in module.named_modules() if name and "parametrizations" not in name]
+        names = [name for name, part in named if not isinstance(part, nn.Dropout | nn.Identity)]
         stack.enter_context(watching(module, names, see))
         output = prediction(call(module, models.states[0], Inputs(tuple(map(begun, parts_of(x))))))
     return given, output.grad_fn
