@@ -10,7 +10,7 @@ import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -101,13 +101,16 @@ def evaluate_claim(claim: Claim, tables: Tables, study: str = "") -> list[tuple[
         return [(_missing(_lacks(missing)), NOT_RUN)]
     try:
         found = list(claim.measure(tables))
+        cases = [(each, judge(claim, each)) for each in found if isinstance(each, Measurement)]
+        if callable(claim.why) and any(verdict == FAILED for _, verdict in cases):
+            whys = claim.why(tables)
+            cases = [(replace(each, why=_why_of(whys, each.case)), verdict) for each, verdict in cases]
     except UserError as error:
         return [(_missing(str(error)), NOT_RUN)]  # What the study lacks for it.
     except Exception as error:
         # Whatever it is, it hides no other claim; the job ends with errors_of once the ledger is made.
         logger.exception("Claim %s of study %s could not be evaluated.", claim.id, study)
         return [(_missing(f"{type(error).__name__}: {error}"), ERROR)]
-    cases = [(each, judge(claim, each)) for each in found if isinstance(each, Measurement)]
     reasons = dict.fromkeys(each for each in found if isinstance(each, str))
     if not cases or (reasons and not any(each.n for each, _ in cases)):
         cases.append((_missing("; ".join(reasons) or "the study has no such networks"), NOT_RUN))
@@ -125,6 +128,10 @@ def judge(claim: Claim, measured: Measurement) -> str:
     if claim.bound.leaves_open(*measured.interval):
         return UNDECIDED
     return HELD if claim.bound.allows(measured.value) else FAILED
+
+
+def _why_of(whys: str | Mapping[str, str], case: str) -> str:
+    return whys if isinstance(whys, str) else whys.get(case, whys.get("", ""))
 
 
 def _lacks(missing: Sequence[str]) -> str:
@@ -148,7 +155,7 @@ def row_of(
     stand_in: object = None,
 ) -> dict[str, Any]:
     """A row of the ledger, of a study with the networks that the paper speaks of or, as a ``stand_in``, with others."""
-    why = claim.why if isinstance(claim.why, str) else claim.why.get(measured.case, claim.why.get("", ""))
+    why = measured.why if callable(claim.why) else _why_of(claim.why, measured.case)
     detail = "; ".join(filter(None, [measured.open, measured.detail]))
     if verdict == UNDECIDED and math.isnan(measured.value) and not detail.startswith(UNDEFINED):
         detail = ": ".join(filter(None, [UNDEFINED, detail]))

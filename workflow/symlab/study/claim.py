@@ -75,6 +75,8 @@ class Measurement:
     degrees: float | None = None
     """Degrees of freedom of the error: n - 1 if None, n - 2 of a line fitted to n values, ``welch_degrees`` of several
     samples."""
+    why: str = ""
+    """What the tables say explains it, if it failed."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -143,8 +145,8 @@ class Claim:
     kind: Kind = "finding"
     also: tuple[str, ...] = ()
     """Other ids under which a study may list the figure: the figure whose panel it is, or one that repeats it."""
-    why: str | Mapping[str, str] = ""
-    """What explains a case that failed; or by its name what explains each, under "" any other."""
+    why: str | Mapping[str, str] | Callable[[Tables], Mapping[str, str]] = ""
+    """What explains a case that failed; or by its name what explains each, under "" any other; or finds that."""
 
     @property
     def figure(self) -> str:
