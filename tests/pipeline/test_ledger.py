@@ -106,11 +106,12 @@ def test_a_threshold_in_the_interval_decides_nothing(card, bound, measured, verd
 
 
 def test_a_reason_is_found_in_the_tables_of_what_failed(card):
-    """It is asked for where a case failed, and told of that case alone; one that cannot be found is an error of ours."""
+    """It is asked for where a case failed, and told of it alone; one that cannot be found is an error of ours."""
     cases = [exact_value(2.0, case="a"), exact_value(3.0, case="b"), exact_value(0.0, case="c")]
-    ledger = judged(card, claim("one", cases, why=lambda tables: {"a": f"of {len(tables)}", "c": "none"}))
-    assert list(ledger["why"]) == ["of 1", "", ""]
-    ledger = judged(card, claim("one", cases[2:], why=lambda tables: 1 / 0), claim("two", cases, why=lambda tables: 1 / 0))
+    ledger = judged(card, claim("one", cases, why=lambda tables: [("a", f"of {len(tables)}"), ("c", "none")]))
+    assert list(ledger["why"]) == ["a: of 1", "", ""]
+    broken = {"why": lambda tables: 1 / 0}
+    ledger = judged(card, claim("one", cases[2:], **broken), claim("two", cases, **broken))
     assert list(ledger["verdict"]) == ["held", "error"]
 
 

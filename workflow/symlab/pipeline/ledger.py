@@ -103,7 +103,7 @@ def evaluate_claim(claim: Claim, tables: Tables, study: str = "") -> list[tuple[
         found = list(claim.measure(tables))
         cases = [(each, judge(claim, each)) for each in found if isinstance(each, Measurement)]
         if callable(claim.why) and any(verdict == FAILED for _, verdict in cases):
-            whys = claim.why(tables)
+            whys = {case: f"{case}: {why}" if case else why for case, why in claim.why(tables)}
             cases = [(replace(each, why=_why_of(whys, each.case)), verdict) for each, verdict in cases]
     except UserError as error:
         return [(_missing(str(error)), NOT_RUN)]  # What the study lacks for it.

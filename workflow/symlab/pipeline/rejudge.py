@@ -141,7 +141,9 @@ def _refresh(row: Mapping[str, Any], paper: Paper, claim: Claim, gone: str = "")
     spread, error = (None if math.isnan(row[name]) else row[name] for name in ("spread", "error"))
     detail = "; ".join(filter(None, [gone, row["detail"]]))
     case = Case(row["case"], **json.loads(row["key"])) if row["key"] else row["case"]
-    measured = Measurement(row["value"], int(row["n"]), spread, case, detail, error, row["unit"], "", ends, why=row["why"])
+    measured = Measurement(
+        row["value"], int(row["n"]), spread, case, detail, error, row["unit"], "", ends, why=row["why"]
+    )
     verdict = row["verdict"] if row["verdict"] in (NOT_RUN, UNDECIDED, ERROR) else judge(claim, measured)
     return row_of(paper, claim, row["study"], row["scale"], measured, verdict, row["owner"] == STAND_IN)
 

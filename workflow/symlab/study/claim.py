@@ -145,8 +145,8 @@ class Claim:
     kind: Kind = "finding"
     also: tuple[str, ...] = ()
     """Other ids under which a study may list the figure: the figure whose panel it is, or one that repeats it."""
-    why: str | Mapping[str, str] | Callable[[Tables], Mapping[str, str]] = ""
-    """What explains a case that failed; or by its name what explains each, under "" any other; or finds that."""
+    why: str | Mapping[str, str] | Callable[[Tables], Iterable[tuple[str, str]]] = ""
+    """What explains a case that failed; or by its name what explains each, under "" any other; or pairs of both."""
 
     @property
     def figure(self) -> str:

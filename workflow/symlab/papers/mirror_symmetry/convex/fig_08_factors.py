@@ -1,5 +1,6 @@
 """Figure 8 and Sec. 2.6: factors with decay against the convex problems behind them, and against others in networks."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal
 
@@ -9,7 +10,7 @@ import pandas as pd
 from symlab.papers.mirror_symmetry.settings import DRAWN, EQUAL, FACTORS, FISTA, ISTA, LABELS, PROXIMAL, PRUNED, UNEQUAL
 from symlab.plotting.style import Axes, Figure, Look, Style, ordered_colors, palette
 from symlab.study.card import Drawing
-from symlab.study.cases import Cases, cases
+from symlab.study.cases import Cases, cases, cases_of
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most, below
 from symlab.study.facets import BARS, Panel, assign_looks, draw_grid, draw_rows, facets, labelled
 from symlab.study.tables import need
@@ -154,6 +155,7 @@ def _slower_than_ista(tables: Tables) -> list[Found]:
 SPARSE = "mirror_sparse.csv"
 JUDGED = 0.9
 """The share at which methods are compared."""
+_REPEATED, _REPEATED_NAME = ("structure", "method", "strength"), "{structure}, {method}, {strength:g}"
 
 
 def at_best_strength(tables: Tables) -> pd.DataFrame:
@@ -181,15 +183,54 @@ def _better_than(tables: Tables, method: str) -> list[Found]:
     return (factors - other).means() or [f"needs {JUDGED} among the shares"]
 
 
+def _whole_and_cut(tables: Tables) -> pd.DataFrame:
+    """The runs with the accuracy of the ``whole`` network, nothing set to 0, and what the ``cut`` to a tenth costs."""
+    rows = need(tables, SPARSE)
+    key = ["structure", "method", "strength", "seed", *rows.columns.intersection(["repeat"])]
+    whole = rows[rows["share"] == 0].set_index(key)["test"].rename("whole")
+    return rows[rows["share"] == JUDGED].join(whole, key, how="inner").eval("cut = whole - test")
+
+
+def why_behind(tables: Tables, method: str) -> Iterator[tuple[str, str]]:
+    """What the cut costs factors with proximal SGD's best penalty; or that the latter is behind pruning too."""
+    best = at_best_strength(tables).query("share == @JUDGED")
+    penalty = best.query("method == @PROXIMAL")[["structure", "seed", "strength"]].drop_duplicates()
+    means = best.groupby(["structure", "method"])["test"].mean()
+    for structure, of in _whole_and_cut(tables).eval("gone = 100 * vanished").merge(penalty).groupby("structure"):
+        own, other = (of[of["method"] == each].mean(numeric_only=True) for each in (FACTORS, PROXIMAL))
+        behind = means[structure, PRUNED] - means[structure, PROXIMAL]
+        told = f"Proximal SGD of the same penalty is {behind:.1f} points behind pruning"
+        cut = (
+            f"With proximal SGD's best penalty {own['whole']:.1f} % are right by factors, nothing set to 0, and "
+            f"{other['whole']:.1f} % by proximal SGD; {own['gone']:.0f} and {other['gone']:.0f} % have vanished, and "
+            f"to set nine tenths to 0 costs {own['cut']:.1f} and {other['cut']:.1f} points."
+        )
+        beside = f"{told} too: the penalty costs it." if behind > 1 else f"{told}: that is not it. {cut}"
+        yield str(structure), beside if method == PRUNED else cut
+
+
+def why_apart(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Whether repeated runs differ before anything is set to 0, beside those of two seeds, or by the cut."""
+    for case, of in cases_of(_whole_and_cut(tables), _REPEATED, _REPEATED_NAME):
+        whole, mean = of.pivot(index="seed", columns="repeat", values="whole").to_numpy(), of.mean(numeric_only=True)
+        apart, seeds = np.ptp(whole, axis=1), np.abs(np.subtract.outer(whole[:, 0], whole[:, 0]))
+        two = seeds[~np.eye(len(seeds), dtype=bool)].mean()
+        told = f"before anything is set to 0 runs differ by {apart.max():.2g} points at most"
+        training = f"in the mean of {len(apart)} seeds by {apart.mean():.2g}, and those of two seeds by {two:.2g}"
+        cut = (
+            f"{100 * mean['vanished']:.0f} % have vanished, and setting nine tenths to 0 costs {mean['cut']:.0f} points"
+        )
+        yield case, f"Training: {told}, {training}." if apart.max() > 1 else f"The cut: {told}; {cut}."
+
+
 def repeated(tables: Tables) -> list[Found]:
     """By how much runs that begin one rounding apart differ at the end, at each strength, in the worst of the seeds."""
     rows = tables[SPARSE].query("share == @JUDGED and (method != @PRUNED or strength == @JUDGED)")
     if "repeat" not in rows or rows["repeat"].nunique() < 2:
         return ["needs sparse_networks with repeats of 2 or more"]
-    by = ["structure", "method", "strength"]
-    runs = rows.groupby([*by, "seed"], sort=False)["test"]
+    runs = rows.groupby([*_REPEATED, "seed"], sort=False)["test"]
     apart = runs.max(skipna=False) - runs.min(skipna=False)
-    return cases(apart, by=by, name="{structure}, {method}, {strength:g}").of_all(np.max)
+    return cases(apart, by=_REPEATED, name=_REPEATED_NAME).of_all(np.max)
 
 
 FIGURES = {
@@ -300,12 +341,14 @@ CLAIMS = {
         owner="derived",
         reason="Sec. 2.4, of the lasso: both have the same minimum; a point is left for what steps have not reached.",
         measure=partial(_better_than, method=PROXIMAL),
+        why=partial(why_behind, method=PROXIMAL),
     ),
     "mirror-sparse-pruned": _in_networks(
         statement="They are as accurate as networks that are pruned by magnitude and trained on, as sparse and as long",
         owner="ours",
         reason="A point, as for proximal SGD: who adds a symmetry should not lose by it.",
         measure=partial(_better_than, method=PRUNED),
+        why=partial(why_behind, method=PRUNED),
     ),
     "mirror-sparse-repeated": _claim(
         statement="Runs from starts that are one rounding apart end equally accurate",
@@ -315,5 +358,6 @@ CLAIMS = {
         reason="A point, as between methods. Two processors had given proximal SGD of neurons other accuracies.",
         tables=(SPARSE,),
         measure=repeated,
+        why=why_apart,
     ),
 }

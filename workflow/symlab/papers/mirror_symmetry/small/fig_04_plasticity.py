@@ -1,6 +1,6 @@
 """Figure 4: dead parameters of regressors, and of networks, that learn one task after the other; what they reach."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -143,6 +143,17 @@ def against_vanilla(tables: Tables, column: str, variants: Sequence[str]) -> lis
     return (last.where(lambda of: of.case.key["variant"] in variants) - last.at(variant=VANILLA).keyed()).means()
 
 
+def why_less_lost(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Whether the loss grows less where fewer are dead, over networks of all variants, and fewer products are."""
+    rows = tables[LABELLINGS].set_index(["variant", "seed"])
+    first, last = (rows[rows["task"] == task] for task in (1, rows["task"].max()))
+    dead, rho = last["dead"].groupby(level=0).mean(), rank_correlation(last["dead"], last["loss"] / first["loss"])
+    known = "Fewer are dead" if rho > 0 and dead[HADAMARD] < dead[VANILLA] else "Not known"
+    of = f"{dead[HADAMARD]:.2g} of products and {dead[VANILLA]:.2g} of plain parameters"
+    told = f"the loss grows {'less' if rho > 0 else 'no less'} where fewer are dead (rank correlation {rho:.2g}"
+    yield "", f"{known}, {of}: {told}, {len(last)} networks of all variants)."
+
+
 FIGURES = {
     "mirror-4": Drawing(
         "Dead parameters over tasks",
@@ -238,6 +249,7 @@ CLAIMS = {
         bound=above(0),
         reason="The paper says it of symmetries in general and shows a linear regressor.",
         measure=partial(_loss_of_plasticity, name=LABELLINGS, variants=(VANILLA, HADAMARD)),
+        why=why_less_lost,
     ),
     "mirror-tasks-dead": _of_labellings(
         statement="More parameters of networks of products are dead when the last task arrives",

@@ -1,6 +1,6 @@
 """Figures 9 and 10: ranks of query and key weights of one and two attention layers fall together with weight decay."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -10,7 +10,7 @@ import pandas as pd
 from symlab.papers.mirror_symmetry.settings import ADAM, DESCENT
 from symlab.plotting.style import Axes, Figure, Look, Style, line_entry
 from symlab.study.card import Drawing
-from symlab.study.cases import Cases, cases
+from symlab.study.cases import Cases, cases, cases_of
 from symlab.study.claim import Claim, Found, Tables, at_most, below, between, not_measured
 from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
 from symlab.study.statistics import rank_correlation
@@ -20,6 +20,8 @@ TABLE = "mirror_attention.csv"
 SHORT = 0.1
 """By how much steps of half the length may change a rate of decay, as a part of it, if they are short enough."""
 ONE_RATE = "needs gradient descent at two rates"
+AT_REST = "Where the loss with decay is at rest QQᵀ = KKᵀ, so that singular values and ranks agree."
+_NAMES = {1: "{optimizer}", 2: "{optimizer}, layer {layer}"}
 LINES: dict[str, str] = {ADAM: "-", DESCENT: ":"}
 
 
@@ -61,8 +63,35 @@ def _of(tables: Tables, layers: int) -> pd.DataFrame:
 def by_seed(tables: Tables, layers: int, of_seed: Callable[[pd.DataFrame], float]) -> Cases:
     """For each optimizer and layer a number that a seed's rows give."""
     of_seeds = _of(tables, layers).groupby(["optimizer", "layer", "seed"], sort=False)
-    name = "{optimizer}" if layers == 1 else "{optimizer}, layer {layer}"
-    return cases(of_seeds.apply(of_seed, include_groups=False), by=["optimizer", "layer"], name=name)
+    return cases(of_seeds.apply(of_seed, include_groups=False), by=["optimizer", "layer"], name=_NAMES[layers])
+
+
+def why_apart(tables: Tables, layers: int, ranks: bool) -> Iterator[tuple[str, str]]:
+    """What is left of |QQ^T - KK^T| at decays at which it falls, in logarithms, in the second half of the steps by more
+    than half of what it fell in the first, and at others; and whether ranks differ the more the more is left.
+    """
+    for case, rows in cases_of(_of(tables, layers), ["optimizer", "layer"], _NAMES[layers]):
+        log = np.log(rows["unbalance"]).groupby([rows["decay"], rows["step"]]).mean().unstack()
+        log = log.sub(log[0], axis=0)
+        end, half = log.iloc[:, -1], log.loc[:, : log.columns[-1] / 2].iloc[:, -1]
+        falls, flow = end < 1.5 * half, -2 * end.index.to_series() * rows["time"].max()
+        told = [f"{_percent(end[falls])} at {falls.sum()} decays, still falling"] if falls.any() else []
+        if not falls.all():
+            told.append(f"{_percent(end[~falls])} at {(~falls).sum()} decays, hardly falling any more")
+            if case.key["optimizer"] == DESCENT:
+                told[-1] += f", where gradient flow leaves {_percent(flow[~falls].nlargest(1))}: steps add to it"
+        last, start = rows[rows["step"] == rows["step"].max()], rows.loc[rows["step"] == 0, "apart_key"].mean()
+        rho = rank_correlation(last["unbalance"], (last["rank_query"] - last["rank_key"]).abs())
+        more = (
+            f"Ranks differ {'' if rho > 0 else 'no '}more where more is (rank correlation {rho:.2g}, {len(last)} runs)"
+        )
+        begin = f"Random weights begin with singular values {start:.2g} of their norm apart"
+        yield case, f"{AT_REST} Of the difference are left {'; '.join(told)}. {more if ranks else begin}."
+
+
+def _percent(logs: pd.Series) -> str:
+    """The least and the largest of shares whose logarithms these are."""
+    return " to ".join(dict.fromkeys(f"{100 * np.exp(log):.2g}" for log in (logs.min(), logs.max()))) + " %"
 
 
 def _trend(rows: pd.DataFrame) -> float:
@@ -179,6 +208,7 @@ def _claims_of(figure: int, layers: int, lower: str) -> dict[str, Claim]:
             reason="Another program's final ranks, of 21, were equal, or one apart; it is asked of all moments and of "
             "larger matrices too. Where both are full they cannot differ.",
             measure=measured(_closeness),
+            why=partial(why_apart, layers=layers, ranks=True),
         ),
         f"mirror-{figure}-values": _claim(
             statement="Query and key come to have the same singular values",
@@ -188,6 +218,7 @@ def _claims_of(figure: int, layers: int, lower: str) -> dict[str, Claim]:
             reason="0 after long decay by gradient flow; Adam, the paper's, is asked too. Random weights start near "
             "each other. Half is our word for coming closer.",
             measure=measured(_closer),
+            why=partial(why_apart, layers=layers, ranks=False),
         ),
         f"mirror-{figure}-balance": _claim(
             statement="Under gradient flow, query and key become balanced at the rate of the decay",
