@@ -170,7 +170,7 @@ def simulate_pairs(generator, steps=790):
             pd.DataFrame({"change": steps * exponent, "merged": exponent < 0, "exponent": seen, "curvature": -seen})
         )
         of_seeds[-1] = of_seeds[-1].assign(**at)
-    return {"neuron_pairs.csv": pd.concat(of_seeds, ignore_index=True)}
+    return tables() | {"neuron_pairs.csv": pd.concat(of_seeds, ignore_index=True)}
 
 
 def told_wrongly(rows):

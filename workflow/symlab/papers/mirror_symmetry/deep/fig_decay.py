@@ -114,7 +114,7 @@ def why_not_told(tables: Tables) -> Iterator[tuple[str, str]]:
     for decay, of in pairs.query("near and distance > 0 and weight_decay > 0").groupby("weight_decay"):
         gone, told = of[["change", "told"]].abs().median()
         known = "Pairs do not go on as" if gone < told / 2 else "Not known: pairs go on as"
-        area = f"; of the merged their distance told before (area {areas[decay]:.2g})" if areas[decay] > 0.8 else ""
+        area = f"; distance tells before which merge (area {areas[decay]:.2g})" if areas[decay] > 0.8 else ""
         told = f"the {len(of)} closest ln|θ_a - θ_b| changes by {gone:.2g} in the median, and would by {told:.2g}{area}"
         yield f"decay {decay:g}", f"{known} the curvature of one moment says: until the end of {told}."
 

@@ -79,12 +79,11 @@ def why_apart(tables: Tables, layers: int, ranks: bool) -> Iterator[tuple[str, s
         if not falls.all():
             told.append(f"{_percent(end[~falls])} at {(~falls).sum()} decays, hardly falling any more")
             if case.key["optimizer"] == DESCENT:
-                told[-1] += f", where gradient flow leaves {_percent(flow[~falls].nlargest(1))}: steps add to it"
+                told[-1] += f", where gradient flow leaves {_percent(flow[~falls].nlargest(1))} at most: steps add"
         last, start = rows[rows["step"] == rows["step"].max()], rows.loc[rows["step"] == 0, "apart_key"].mean()
         rho = rank_correlation(last["unbalance"], (last["rank_query"] - last["rank_key"]).abs())
-        more = (
-            f"Ranks differ {'' if rho > 0 else 'no '}more where more is (rank correlation {rho:.2g}, {len(last)} runs)"
-        )
+        more = "Ranks differ more" if rho > 0 else "Not known: ranks differ no more"
+        more += f" where more is left (rank correlation {rho:.2g}, {len(last)} runs)"
         begin = f"Random weights begin with singular values {start:.2g} of their norm apart"
         yield case, f"{AT_REST} Of the difference are left {'; '.join(told)}. {more if ranks else begin}."
 
