@@ -1,6 +1,7 @@
 """Collapse of networks whose answers are planted, against formulas and other code."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -180,15 +181,26 @@ class Skipping(nn.Module):
         return self.norms[1](self.parts[1](h) + h)
 
 
-class Encoder(nn.Module):
-    """Attributes one after another within a part."""
+class Body(nn.Module):
+    """Attributes one after another, in another order, whose outputs are given in a form of its own."""
 
     def __init__(self):
         super().__init__()
         self.last, self.first = nn.Linear(D, D), nn.Linear(D, D)
 
     def forward(self, x):
-        return self.last(self.first(x).relu())
+        return SimpleNamespace(h=self.last(self.first(x).relu()))
+
+
+class Encoder(nn.Module):
+    """What another part computes."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = Body()
+
+    def forward(self, x):
+        return self.body(x).h
 
 
 class Frozen(nn.Module):
@@ -215,7 +227,7 @@ class Frozen(nn.Module):
         (lambda: nn.Sequential(nn.Linear(D, D), weight_norm(nn.Linear(D, D)), nn.Linear(D, K)), ["0", "1"]),
         (lambda: Written({f"s{n}": nn.Sequential(Inner(n > 0)) for n in (0, 1)}), ["s0.0", "s1.0"]),
         (lambda: Written({"parts": Skipping()}), ["parts.parts.0", "parts.norms.0", "parts.parts.1", "parts.norms.1"]),
-        (lambda: Written({"encoder": Encoder()}), ["encoder.first", "encoder.last"]),
+        (lambda: Written({"encoder": Encoder()}), ["encoder.body.first", "encoder.body.last"]),
     ],
     ids=[
         "no gradients",

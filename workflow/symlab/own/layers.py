@@ -43,10 +43,10 @@ def layers_on_the_way(models: Models, readout: str) -> list[str]:
     modules = dict(models.module.named_modules())
     given, end = _computed(models)
     reached = _before(end)
-    way = [name for name in given if end is None or given[name] & reached]
-    kinds = Counter(type(modules[name]) for name in way)
-    above = {name: [name[: dot.start()] for dot in re.finditer(r"\.", name)] for name in way}
-    holder = {name: modules[name.rpartition(".")[0]] for name in way}
+    kinds = {name: type(modules[name]) for name, nodes in given.items() if end is None or nodes & reached}
+    holders = {name: modules[name.rpartition(".")[0]] for name in kinds}
+    above = {name: [name[: dot.start()] for dot in re.finditer(r"\.", name)] for name in kinds}
+    counts = Counter(kinds.values())
 
     @cache
     def alone(name: str) -> bool:
@@ -54,16 +54,16 @@ def layers_on_the_way(models: Models, readout: str) -> list[str]:
 
     @cache
     def apart(name: str) -> bool:
-        if name not in given:
+        # A list is never called; other modules give their tensors in forms of their own.
+        if name not in kinds:
             return True
-        kind = type(modules[name])
-        alike = [one for one in way if type(modules[one]) is kind and holder[one] is holder[name]]
-        return (kind is nn.Sequential or kinds[kind] == 1) and all(map(alone, alike))
+        alike = [one for one, kind in kinds.items() if kind is kinds[name] and holders[one] is holders[name]]
+        return (kinds[name] is nn.Sequential or counts[kinds[name]] == 1) and all(map(alone, alike))
 
-    parts = [name for name in way if all(map(apart, above[name])) and not f"{readout}.".startswith(f"{name}.")]
-    entries = [name for name in parts if isinstance(holder[name], nn.Sequential | nn.ModuleList)]
-    taken = entries or list(filter(alone, parts)) or parts
-    return [name for name in taken if not any(name in above[one] for one in taken)]
+    parts = [name for name in kinds if all(map(apart, above[name])) and not f"{readout}.".startswith(f"{name}.")]
+    entries = [name for name in parts if isinstance(holders[name], nn.Sequential | nn.ModuleList)]
+    layers = entries or list(filter(alone, parts)) or parts
+    return [name for name in layers if not any(name in above[one] for one in layers)]
 
 
 def _computed(models: Models) -> tuple[dict[str, set[Node]], Node | None]:
@@ -87,8 +87,8 @@ def _computed(models: Models) -> tuple[dict[str, set[Node]], Node | None]:
         for part in embeddings:
             stack.callback(part.register_forward_hook(lambda _module, _inputs, output: begun(output)).remove)
         # What torch makes weights with is no layer, nor is what does nothing in evaluation.
-        named = [(name, part) for name, part in module.named_modules() if name and "parametrizations" not in name]
-        names = [name for name, part in named if not isinstance(part, nn.Dropout | nn.Identity)]
+        named = {name: part for name, part in module.named_modules() if name and "parametrizations" not in name}
+        names = [name for name, part in named.items() if not isinstance(part, nn.Dropout | nn.Identity)]
         stack.enter_context(watching(module, names, see))
         output = prediction(call(module, models.states[0], Inputs(tuple(map(begun, parts_of(x))))))
     return given, output.grad_fn
