@@ -194,8 +194,12 @@ def test_so_many_iterations_are_in_float32_and_what_is_told_of_the_end_is_in_flo
         assert seen == [torch.float32] * narrow + [torch.float64] * (len(seen) - narrow)
         assert narrow > 20 - last and len(seen) - narrow > last
         assert block.snapshots[5]["0.weight"].dtype == torch.float64
-        for place, found in enumerate(block.polished["objective"]):
-            assert found == pytest.approx(objective(block.snapshots[5], place)[0].item(), rel=1e-12)
+        for place, found in enumerate(block.polished.itertuples()):
+            value, module = objective(block.snapshots[5], place)
+            gradients = torch.autograd.grad(value, list(module.parameters()))
+            steepness = torch.stack([g.norm() for g in gradients]).norm() / value.detach()
+            assert found.objective == pytest.approx(value.item(), rel=1e-12)
+            assert found.gradient == pytest.approx(steepness.item(), rel=1e-6)
 
 
 def test_float64_begins_for_each_network_where_float32_finds_no_step(monkeypatch):
