@@ -100,6 +100,14 @@ def test_maps_of_two_data_sets_are_told_apart():
         assert {row.split("\n")[0] for row in rows} & {"digits", "mnist"} == told
 
 
+def test_maps_show_the_neurons_all_of_whose_pairs_every_estimator_has():
+    tables = story("16")
+    ridge = tables["ridge_swap_costs.parquet"]
+    for few in (5, 8):
+        figure = draw("16", ridge_swap_costs__parquet=ridge[(ridge["j"] < few) | (ridge["j"] == ridge["i"] + 1)])
+        assert {image.get_array().shape for axis in figure.axes for image in axis.images} == {(few, few)}
+
+
 def test_under_trained_networks_are_called_so():
     curves = story("20")["curves.csv"]
     for factor, said in ((1.0, False), (0.4, True)):
