@@ -148,7 +148,7 @@ def _refresh(row: Mapping[str, Any], paper: Paper, claim: Claim, gone: str = "")
     return row_of(paper, claim, row["study"], row["scale"], measured, verdict, row["owner"] == STAND_IN)
 
 
-def _table_of(path: Path) -> str:
+def table_of(path: Path) -> str:
     """The table that a file holds: a kept run has as parquet what the run wrote as CSV."""
     known = {table for paper in PAPERS for claim in claims_of(paper) for table in claim.tables}
     as_csv = f"{path.stem}.csv"
@@ -165,7 +165,7 @@ def main() -> None:
     arguments = parser.parse_args()
     tables: dict[str, dict[str, pd.DataFrame]] = {}
     for path in sorted(arguments.tables.glob("*/tables/*")) if arguments.tables else []:
-        tables.setdefault(path.parts[-3], {})[_table_of(path)] = read_output(path)
+        tables.setdefault(path.parts[-3], {})[table_of(path)] = read_output(path)
     ledger = arguments.run / "claims.csv"
     write_table(ledger, rejudge(read_table(ledger), tables, arguments.judged, reworded=arguments.reworded))
 
