@@ -73,6 +73,13 @@ def test_the_less_of_a_large_branch_is_split_off_the_less_the_map_changes(make, 
     assert 5 < missed[1] / missed[2] < 200
 
 
+def test_the_second_of_two_blocks_has_the_share():
+    state = state_of(resnet(1), 1)
+    parts = grow(state, 2, 0.1)
+    for block, share in enumerate((0.9, 0.1)):
+        torch.testing.assert_close(parts[f"blocks.{block}.0.weight"], share * state["blocks.0.0.weight"])
+
+
 @pytest.mark.parametrize("layers", [1, 2])
 def test_halves_of_attention_look_where_the_whole_looked(layers):
     build = transformer(layers)

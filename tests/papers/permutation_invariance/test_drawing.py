@@ -142,3 +142,19 @@ def test_the_two_descents_are_drawn_of_the_first_teacher_that_has_both():
         (axis, *_) = draw("4", {"widths_barriers.csv": table[~(first & lacking)]}).axes
         drawn = {x for widths, _ in lines(axis).values() for x in widths}
         assert drawn & {3, 6, 9} and max(drawn) == 60
+
+
+def test_figure_2_draws_the_first_teacher_alone():
+    table = story("2")["widths_barriers.csv"]
+    titles = [axis.get_title() for axis in draw("2", {"widths_barriers.csv": table}).axes]
+    for others in ({"d": 99}, {"M": 99}):
+        further = pd.concat([table, table[table["m"] < 9].assign(**others)])
+        assert [axis.get_title() for axis in draw("2", {"widths_barriers.csv": further}).axes] == titles
+
+
+def test_each_panel_of_figure_5_marks_twice_the_neurons_of_its_teacher():
+    table = story("5")["sparsity_runs.csv"]
+    twice = table.assign(M=2 * table["M"])
+    axes = draw("5", {"sparsity_runs.csv": pd.concat([table, twice])}).axes
+    marked = [line.get_xdata()[0] for axis in axes for line in axis.lines if line.get_label() == "_$m = 2M$"]
+    assert marked == [2 * table["M"].iloc[0], 4 * table["M"].iloc[0]]

@@ -2,6 +2,7 @@
 
 import itertools
 import signal
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -57,6 +58,15 @@ def test_a_stack_of_students_takes_the_steps_of_a_plain_loop(grid, seeds):
         assert 0 < steps < grid.steps and trained["steps"][seed] == steps
         torch.testing.assert_close(trained["W"][seed], W, rtol=0, atol=1e-10 if grid.batch else 1e-12)
     assert (population_loss(trained["W"], POINT.M) < grid.stop_below).all()
+
+
+def test_what_is_told_of_a_student_that_stops_is_the_loss_at_which_it_does():
+    """Of half a square: a step halves the weight and quarters the loss, 0.08 of the one and 8 of the other."""
+    halving = Population(lambda W: (W.square().sum(dim=(1, 2)) / 2, W), steps=10, stop_below=0.03, stop_above=10)
+    stack = halving.stack(SimpleNamespace(W={"W": torch.tensor([[[0.4]], [[4.0]]])}))
+    loss, _ = stack.step(0.5, torch.zeros(2, 10))
+    torch.testing.assert_close(loss, torch.tensor([0.08 / 4, 8 / 4**5]).double())
+    assert stack.steps.tolist() == [1, 5]
 
 
 def test_a_student_depends_on_its_own_seed_alone():
