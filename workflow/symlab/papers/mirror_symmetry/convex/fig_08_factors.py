@@ -197,7 +197,8 @@ def why_behind(tables: Tables, method: str) -> Iterator[tuple[str, str]]:
     penalty = best.query("method == @PROXIMAL")[["structure", "seed", "strength"]].drop_duplicates()
     means = best.groupby(["structure", "method"])["test"].mean()
     for structure, of in _whole_and_cut(tables).eval("gone = 100 * vanished").merge(penalty).groupby("structure"):
-        own, other = (of[of["method"] == each].mean(numeric_only=True) for each in (FACTORS, PROXIMAL))
+        mean = of.groupby("method").mean(numeric_only=True).round(1) + 0.0  # Without -0.0.
+        own, other = mean.loc[FACTORS], mean.loc[PROXIMAL]
         behind = means[structure, PRUNED] - means[structure, PROXIMAL]
         told = f"Proximal SGD of the same penalty is {behind:.1f} points behind pruning"
         cut = (
