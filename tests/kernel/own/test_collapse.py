@@ -203,6 +203,20 @@ class Encoder(nn.Module):
         return self.body(x).h
 
 
+class InPlace(nn.Module):
+    """Layers of tokens, whose outputs are views in autograd's graph, which is changed by what changes them in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts, self.last = nn.ModuleList([nn.Linear(D, D) for _ in range(2)]), nn.Linear(D, D)
+
+    def forward(self, x):
+        h = x.unflatten(1, (2, -1)).repeat(1, 1, 2)
+        for part in self.parts:
+            h = part(h).relu_()
+        return self.last(h.mean(1))
+
+
 class Frozen(nn.Module):
     """Layers that are computed without gradients, as those of a network whose readout alone was trained."""
 
@@ -228,6 +242,7 @@ class Frozen(nn.Module):
         (lambda: Written({f"s{n}": nn.Sequential(Inner(n > 0)) for n in (0, 1)}), ["s0.0", "s1.0"]),
         (lambda: Written({"parts": Skipping()}), ["parts.parts.0", "parts.norms.0", "parts.parts.1", "parts.norms.1"]),
         (lambda: Written({"encoder": Encoder()}), ["encoder.body.first", "encoder.body.last"]),
+        (lambda: Written({"tokens": InPlace()}), ["tokens.parts.0", "tokens.parts.1"]),
     ],
     ids=[
         "no gradients",
@@ -240,6 +255,7 @@ class Frozen(nn.Module):
         "blocks of stages",
         "calls of two lists",
         "an encoder",
+        "views in place",
     ],
 )
 def test_layers_that_are_not_named_lie_one_after_another_on_the_way(network, layers):

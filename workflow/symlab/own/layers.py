@@ -5,14 +5,15 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from fnmatch import fnmatch
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node
+from torch.utils._pytree import tree_map
 
-from symlab.alignment.forward import call, watching
+from symlab.alignment.forward import call
 from symlab.batches import Inputs, leaves, parts_of, prediction
 from symlab.errors import UserError
 from symlab.own.models import Models
@@ -76,20 +77,23 @@ def _computed(models: Models) -> tuple[dict[str, set[Node]], Node | None]:
         # A copy, for leaves must not be changed in place.
         return x.detach().requires_grad_().clone() if isinstance(x, Tensor) and x.is_floating_point() else x
 
-    def see(name: str, _inputs: Any, output: Any) -> None:
+    def own(x: Any) -> Any:
+        # A view that is changed in place is computed anew in the graph; a copy stays in it.
+        return x.clone() if isinstance(x, Tensor) and x.grad_fn else x
+
+    def see(name: str, part: nn.Module, _inputs: Any, output: Any) -> Any:
+        output = tree_map(begun if isinstance(part, nn.Embedding | nn.EmbeddingBag) else own, output)
         given.pop(name, None)
         given[name] = {tensor.grad_fn for tensor in leaves(output) if tensor.grad_fn}
+        return output
 
     module, x = models.module, models.inputs()[:2]
     given: dict[str, set[Node]] = {}
-    embeddings = [part for part in module.modules() if isinstance(part, nn.Embedding | nn.EmbeddingBag)]
     with ExitStack() as stack, foreign(f"computing {models.name}"), torch.enable_grad():
-        for part in embeddings:
-            stack.callback(part.register_forward_hook(lambda _module, _inputs, output: begun(output)).remove)
-        # What torch makes weights with is no layer, nor is what does nothing in evaluation.
-        named = {name: part for name, part in module.named_modules() if name and "parametrizations" not in name}
-        names = [name for name, part in named.items() if not isinstance(part, nn.Dropout | nn.Identity)]
-        stack.enter_context(watching(module, names, see))
+        for name, part in module.named_modules():
+            # What torch makes weights with is no layer, nor is what does nothing in evaluation.
+            if name and "parametrizations" not in name and not isinstance(part, nn.Dropout | nn.Identity):
+                stack.callback(part.register_forward_hook(partial(see, name)).remove)
         output = prediction(call(module, models.states[0], Inputs(tuple(map(begun, parts_of(x))))))
     return given, output.grad_fn
 
