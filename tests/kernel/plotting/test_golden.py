@@ -54,7 +54,7 @@ NUMBERS = (
     -math.inf,
     math.nan,
 )
-ERRORS = (0.0, 0.0098, 5.13, 0.5, 123.4, 3e-9, math.nan, math.inf)
+ERRORS = (0.0, 0.0098, 5.13, 0.5, 123.4, 3e-9, 3e-17, math.nan, math.inf)
 TEXTS = ("from -0.5 to -.5, x-1 (-2) 3 -4", "2e-05 1e+10 1e3 a1e-05b", "-1e-05")
 
 

@@ -36,6 +36,7 @@ def format_value(value: float, error: float = math.nan) -> str:
     # Small errors and large values are both readable in the notation of powers alone.
     if digits > 6:
         figures = math.floor(math.log10(abs(value))) + digits + 1 if value else 0
-        return typeset(f"{value:.{max(figures, 3)}g} ± {error:.2g}")
+        # More than 15 are of the number's binary form.
+        return typeset(f"{value + 0.0:.{min(max(figures, 3), 15)}g} ± {error:.2g}")
     decimals = max(digits, 0)
     return typeset(f"{round(value, digits) + 0.0:,.{decimals}f} ± {round(error, digits):,.{decimals}f}")
