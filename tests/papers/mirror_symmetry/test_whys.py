@@ -64,7 +64,8 @@ def test_factors_are_behind_by_the_penalty_or_by_what_has_not_vanished(proximal,
     cut = f"With proximal SGD's best penalty 98.0 % are right by factors, nothing set to 0, and {proximal + 0.5:.1f} % "
     cut += "by proximal SGD; 0 and 25 % have vanished, and to set nine tenths to 0 costs 6.0 and 0.5 points."
     if not penalty:
-        assert whys("sparse-proximal", **tables) == {"neurons": f"neurons: {cut}"}
+        unpruned = tables[SPARSE].query("method != @PRUNED")
+        assert whys("sparse-proximal", **{SPARSE: unpruned}) == {"neurons": f"neurons: {cut}"}
     beside = f"neurons: Proximal SGD of the same penalty is {98.5 - proximal:.1f} points behind pruning"
     told = f"{beside} too: the penalty costs it." if penalty else f"{beside}: that is not it. {cut}"
     assert whys("sparse-pruned", **tables) == {"neurons": told}
@@ -110,6 +111,9 @@ def test_blocks_lack_for_want_of_decay_where_the_share_rises_faster(share, told)
     shares = rows["weight_decay"].map({0.0: 0.0, 1e-3: share, 5e-3: 0.03}) * (rows["epoch"] > 0)
     found = whys("6-blocks", **{ALIKE: rows.assign(positive=shares + 1e-4 * rows["seed"])})
     assert len(found) == 2 and all(why.startswith(told) and "0.03 at 0.005" in why for why in found.values())
+    # Of one decay, with 0, nothing is told of more.
+    one = rows.assign(positive=shares + 1e-4 * rows["seed"])[rows["weight_decay"] != 1e-3]
+    assert set(whys("6-blocks", **{ALIKE: one}).values()) == {""}
 
 
 @pytest.mark.parametrize(("part", "known"), [(0.01, "Pairs do not go on"), (0.9, "Not known: pairs go on")])
@@ -133,7 +137,10 @@ def test_the_loss_grows_less_where_fewer_are_dead_or_not(fewer, less, known):
     rows = story_factors.network_tasks()
     rows["dead"] = 0.3 - fewer * (rows["variant"] == "Hadamard") + 0.01 * rows["seed"]
     rows["loss"] = np.where(rows["task"] == 1, 1.0, rows["dead"] if less else 1 - rows["dead"])
+    ended = (rows["variant"] == "vanilla") & (rows["seed"] == 0) & (rows["task"] == rows["task"].max())
     ((_, told),) = CLAIMS["tasks-loss"].why({NETWORK_TASKS: rows})
+    ((_, without),) = CLAIMS["tasks-loss"].why({NETWORK_TASKS: rows[~ended]})
+    assert "20 networks" in without and "nan" not in without
     of = f"{known}, {0.31 - fewer:.2g} of products and 0.31 of plain parameters: the loss grows"
     how = "less" if less else "no less"
     assert (

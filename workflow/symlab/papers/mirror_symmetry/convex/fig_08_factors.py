@@ -199,15 +199,17 @@ def why_behind(tables: Tables, method: str) -> Iterator[tuple[str, str]]:
     for structure, of in _whole_and_cut(tables).eval("gone = 100 * vanished").merge(penalty).groupby("structure"):
         mean = of.groupby("method").mean(numeric_only=True).round(1) + 0.0  # Without -0.0.
         own, other = mean.loc[FACTORS], mean.loc[PROXIMAL]
-        behind = means[structure, PRUNED] - means[structure, PROXIMAL]
-        told = f"Proximal SGD of the same penalty is {behind:.1f} points behind pruning"
         cut = (
             f"With proximal SGD's best penalty {own['whole']:.1f} % are right by factors, nothing set to 0, and "
             f"{other['whole']:.1f} % by proximal SGD; {own['gone']:.0f} and {other['gone']:.0f} % have vanished, and "
             f"to set nine tenths to 0 costs {own['cut']:.1f} and {other['cut']:.1f} points."
         )
-        beside = f"{told} too: the penalty costs it." if behind > 1 else f"{told}: that is not it. {cut}"
-        yield str(structure), beside if method == PRUNED else cut
+        if method == PROXIMAL:
+            yield str(structure), cut
+            continue
+        behind = means[structure, PRUNED] - means[structure, PROXIMAL]
+        told = f"Proximal SGD of the same penalty is {behind:.1f} points behind pruning"
+        yield str(structure), f"{told} too: the penalty costs it." if behind > 1 else f"{told}: that is not it. {cut}"
 
 
 def why_apart(tables: Tables) -> Iterator[tuple[str, str]]:

@@ -156,7 +156,10 @@ def beyond_controls(tables: Tables) -> list[Found]:
 def why_no_blocks(tables: Tables) -> Iterator[tuple[str, str]]:
     """Whether the share of correlated pairs still rises in proportion to decay, from the largest but one."""
     rows = last_epoch(of_standard(tables[TABLE]))
-    weaker, largest = decays = np.sort(rows["weight_decay"].unique())[-2:]
+    decays = np.sort(rows.loc[rows["weight_decay"] > 0, "weight_decay"].unique())[-2:]
+    if len(decays) < 2:
+        return
+    weaker, largest = decays
     shares = rows.groupby(["width", "weight_decay"], dropna=False)["positive"].mean().unstack()[decays].dropna().mean()
     rises = shares[largest] * weaker > shares[weaker] * largest
     known = "The largest decay is too small" if rises else "Not known, but more decay alone would hardly do"

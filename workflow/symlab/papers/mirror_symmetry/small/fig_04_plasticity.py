@@ -147,11 +147,12 @@ def why_less_lost(tables: Tables) -> Iterator[tuple[str, str]]:
     """Whether the loss grows less where fewer are dead, over networks of all variants, and fewer products are."""
     rows = tables[LABELLINGS].set_index(["variant", "seed"])
     first, last = (rows[rows["task"] == task] for task in (1, rows["task"].max()))
-    dead, rho = last["dead"].groupby(level=0).mean(), rank_correlation(last["dead"], last["loss"] / first["loss"])
+    both = last.assign(grown=last["loss"] / first["loss"]).dropna(subset=["dead", "grown"])
+    dead, rho = last["dead"].groupby(level=0).mean(), rank_correlation(both["dead"], both["grown"])
     known = "Fewer are dead" if rho > 0 and dead[HADAMARD] < dead[VANILLA] else "Not known"
     of = f"{dead[HADAMARD]:.2g} of products and {dead[VANILLA]:.2g} of plain parameters"
     told = f"the loss grows {'less' if rho > 0 else 'no less'} where fewer are dead (rank correlation {rho:.2g}"
-    yield "", f"{known}, {of}: {told}, {len(last)} networks of all variants)."
+    yield "", f"{known}, {of}: {told}, {len(both)} networks of all variants)."
 
 
 FIGURES = {
