@@ -235,7 +235,7 @@ class Frozen(nn.Module):
         (lambda: nn.Sequential(Frozen(), nn.Linear(D, K)), ["0.layers.0", "0.layers.1"]),
         (lambda: Written({"stem": nn.Linear(D, D), "b1": Shortcut(), "b2": Shortcut()}), ["stem", "b1", "b2"]),
         (lambda: Written({"b1": Shortcut(), "b2": Shortcut()}, texts=True), ["words", "b1", "b2"]),
-        (lambda: Written({"stem": nn.Linear(D, D), "drop": nn.Dropout(), "block": Shortcut()}), ["stem", "block"]),
+        (lambda: Written({"stem": nn.Linear(D, D), "drop": nn.AlphaDropout(), "block": Shortcut()}), ["stem", "block"]),
         (lambda: Written({"around": nn.Linear(D, D)}, residual=True), ["around"]),
         (lambda: Written({"stem": nn.Sequential(nn.Linear(D, D), nn.ReLU())}), ["stem.0", "stem.1"]),
         (lambda: nn.Sequential(nn.Linear(D, D), weight_norm(nn.Linear(D, D)), nn.Linear(D, K)), ["0", "1"]),

@@ -19,6 +19,8 @@ from symlab.errors import UserError
 from symlab.own.models import Models
 from symlab.own.modules import foreign, some
 
+DROPOUTS = nn.Dropout | nn.Dropout1d | nn.Dropout2d | nn.Dropout3d | nn.AlphaDropout | nn.FeatureAlphaDropout
+
 
 def named_layers(module: nn.Module, patterns: Sequence[str]) -> list[str]:
     """Names of modules that fit one of the patterns.
@@ -92,7 +94,7 @@ def _computed(models: Models) -> tuple[dict[str, set[Node]], Node | None]:
     with ExitStack() as stack, foreign(f"computing {models.name}"), torch.enable_grad():
         for name, part in module.named_modules():
             # What torch makes weights with is no layer, nor is what does nothing in evaluation.
-            if name and "parametrizations" not in name and not isinstance(part, nn.Dropout | nn.Identity):
+            if name and "parametrizations" not in name and not isinstance(part, DROPOUTS | nn.Identity):
                 stack.callback(part.register_forward_hook(partial(see, name)).remove)
         output = prediction(call(module, models.states[0], Inputs(tuple(map(begun, parts_of(x))))))
     return given, output.grad_fn
