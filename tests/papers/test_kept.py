@@ -1,7 +1,8 @@
 """Finished runs give today what they gave: real tables have teachers, depths and gaps that small stories lack.
 
 What their figures hold is written down in kept.json, anew by ``python -m tests.papers.test_kept --store``; their
-claims anew by ``python -m symlab.pipeline.rejudge``. Both find changes, not errors.
+claims anew by ``python -m symlab.pipeline.rejudge``. Both find changes, not errors, and of rows whose tables are not
+kept none but those of bounds and words.
 """
 
 import functools
@@ -26,7 +27,7 @@ from symlab.study.card import drawings_of
 from .pictures import STYLE, held_by
 
 STORED = Path(__file__).with_name("kept.json")
-HELD = json.loads(STORED.read_text()) if STORED.exists() else {}
+HELD = json.loads(STORED.read_text())
 RUNS = sorted(path.parent.name for path in REFERENCE.glob("*/claims.csv"))
 TEXTS = ["claim", "study", "case", "key", "threshold", "owner", "origin", "kind", "unit", "n", "detail"]
 

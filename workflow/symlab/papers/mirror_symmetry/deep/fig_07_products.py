@@ -29,10 +29,6 @@ PROXIMAL, WEIGHTS = "proximal SGD", "products, weights alone decayed"
 STARTS = ("products on mirrors", "products, independent")
 NAMES = {PLAIN: "vanilla", PRODUCTS: "products", ROWS: "rows by a factor each"}
 KEY = ["trained_as", "weight_decay"]
-FORGET = (
-    "Products in networks with norms forget what they had learned, and do not where norms' gains and all biases do not "
-    "decay (mirror-7-norms)."
-)
 LEARNED = 0.9
 """Share of training samples: who was right on it has learned, and who ends below has forgotten."""
 
@@ -168,21 +164,27 @@ def accuracy_gap(kinds: Sequence[str], base: str, lacks: str, tables: Tables) ->
 
 
 def why_less_accurate(tables: Tables) -> Iterator[tuple[str, str]]:
-    """At each decay what the parametrisation costs without it, what it takes from each, and how rows by a factor do."""
-    whole = of_kind(tables, PRUNED, PLAIN, PRODUCTS, ROWS).query("share == 0 and threshold.isna()")
+    """At each decay what the parametrisation costs without it, what it takes from each, and how kin of products do."""
+    whole = of_kind(tables, PRUNED, PLAIN, PRODUCTS, ROWS, WEIGHTS).query("share == 0 and threshold.isna()")
     means = whole.groupby(["weight_decay", "trained_as"])["accuracy"].mean().unstack()
     shares = vanished(tables, PRODUCTS, ROWS).groupby(["trained_as", "weight_decay"])["share"].mean()
-    for decay, of in means[means.index > 0].iterrows():
-        told = [f"of products {100 * shares.get((PRODUCTS, decay), 0):.0f} % vanish"]
-        if 0 in means.index:
-            lost, alone = means.loc[0] - of, means[PLAIN][0] - means[PRODUCTS][0]
+    without = means.reindex([0.0]).reindex(columns=[PLAIN, PRODUCTS]).iloc[0]
+    for decay, of in means[means.index > 0].reindex(columns=[PLAIN, PRODUCTS, ROWS, WEIGHTS]).iterrows():
+        lead, told = "The same decay is another penalty, on every |θ|", []
+        if (PRODUCTS, decay) in shares:
+            told.append(f"of products {100 * shares[PRODUCTS, decay]:.0f} % vanish")
+        if without.notna().all():
+            lost, alone = without - of, without[PLAIN] - without[PRODUCTS]
+            lead = lead if lost[PRODUCTS] - lost[PLAIN] > alone else "Less than half of it is decay's"
             told.append(f"without decay they are {alone:.1f} points less accurate already")
             told.append(f"decay takes {lost[PRODUCTS]:.1f} from them and {lost[PLAIN]:.1f} from vanilla networks")
-        if (ROWS, decay) in shares:
+        if (ROWS, decay) in shares and pd.notna(of[ROWS]):
             rows = f"rows by a factor, of which {100 * shares[ROWS, decay]:.0f} % vanish"
             told.append(f"{rows}, differ by {of[ROWS] - of[PLAIN]:+.1f} from vanilla networks")
-        yield f"decay {decay:g}", f"The same decay is another penalty, on every |θ|: {'; '.join(told)}."
-    yield "decay 0.0044", FORGET
+        if pd.notna(of[WEIGHTS]):
+            gained = of[WEIGHTS] - of[PRODUCTS]
+            told.append(f"where norms' gains and all biases do not decay products differ by {gained:+.1f} points from these")
+        yield f"decay {decay:g}", f"{lead}: {'; '.join(told)}."
 
 
 def learned_less_often(tables: Tables) -> list[Found]:

@@ -113,10 +113,12 @@ def why_not_told(tables: Tables) -> Iterator[tuple[str, str]]:
     pairs["told"] = pairs.eval("curvature * budget / weight_decay * (1 - epoch / last)")
     for decay, of in pairs.query("near and distance > 0 and weight_decay > 0").groupby("weight_decay"):
         gone, told = of[["change", "told"]].abs().median()
-        known = "Pairs do not go on as" if gone < told / 2 else "Not known: pairs go on as"
+        if np.isnan(gone):
+            continue
+        known = "Pairs do not go as far as" if gone < told / 2 else "Not known: pairs go as far as"
         area = f"; distance tells before which merge (area {areas[decay]:.2g})" if areas[decay] > 0.8 else ""
-        told = f"the {len(of)} closest ln|θ_a - θ_b| changes by {gone:.2g} in the median, and would by {told:.2g}{area}"
-        yield f"decay {decay:g}", f"{known} the curvature of one moment says: until the end of {told}."
+        moved = f"ln|θ_a - θ_b| of the {len(of)} closest changes by {gone:.2g} until the end, in the median"
+        yield f"decay {decay:g}", f"{known} the curvature at that moment says: {moved}, and would by {told:.2g}{area}."
 
 
 def _areas(pairs: pd.DataFrame) -> list[Found]:
