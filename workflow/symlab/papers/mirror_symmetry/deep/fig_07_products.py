@@ -183,7 +183,9 @@ def why_less_accurate(tables: Tables) -> Iterator[tuple[str, str]]:
             told.append(f"{rows}, differ by {of[ROWS] - of[PLAIN]:+.1f} from vanilla networks")
         if pd.notna(of[WEIGHTS]):
             gained = of[WEIGHTS] - of[PRODUCTS]
-            told.append(f"where norms' gains and all biases do not decay products differ by {gained:+.1f} points from these")
+            told.append(
+                f"where norms' gains and all biases do not decay products differ by {gained:+.1f} points from these"
+            )
         yield f"decay {decay:g}", f"{lead}: {'; '.join(told)}."
 
 
