@@ -17,6 +17,7 @@ from symlab.alignment.forward import call
 from symlab.alignment.signs import signs_of
 from symlab.batches import in_precision, prediction
 from symlab.connectivity.merge import CONSTANT, scores
+from symlab.connectivity.norm_statistics import batch_norms
 from symlab.connectivity.objective import losses
 from symlab.errors import UserError
 from symlab.own.models import Models, check_counts, load_models, traced_symmetries
@@ -305,7 +306,8 @@ class _Across:
             # At the mirror the Hessian leads from across it to across it; what rounding adds within is taken off.
             length = norm(v := mirror.off(v))
             if not math.isfinite(length) and grown:
-                raise UserError(f"Training of {self.models.name} diverges at {training}; give a lower rate.")
+                fixed = " (its batch norms' statistics stay fixed here)" if batch_norms(self.models.module) else ""
+                raise UserError(f"Training of {self.models.name}{fixed} diverges at {training}; give a lower rate.")
             if math.isnan(length):
                 return math.nan, math.nan, math.nan
             if not length > 0:
