@@ -43,10 +43,10 @@ def layers_figure(found: Collapse, style: Style) -> Figure:
     drawn = {"NC1": shares, "NC2": {"NC2": colors[0]}, "NC3": {"NC3": colors[0]}}
     figure, axes = panels(1, 3, PAGE, 2.9, sharey=False)
     for axis, (title, lines) in zip(axes.flat, drawn.items(), strict=True):
-        for part, dashes in zip(("train", "test"), ("-", "--"), strict=True):
+        for part, dashes, filled in (("train", "-", "full"), ("test", "--", "none")):
             rows = found.layers[found.layers["part"] == part].set_index("layer").reindex(layers)
             for name, color in lines.items():
-                axis.plot(rows[name].to_numpy(), color=color, linestyle=dashes, marker="o")
+                axis.plot(rows[name].to_numpy(), color=color, linestyle=dashes, marker="o", fillstyle=filled)
         if title in found.bounds and title != "NC2":
             axis.plot(len(layers) - 1, found.bounds[title], color="0.4", linestyle="", marker="v")
         axis.set_title(title)
@@ -56,7 +56,11 @@ def layers_figure(found: Collapse, style: Style) -> Figure:
     scale_log(axes, "y")
     entries = [line_entry("all", color=colors[0]), line_entry("in the readout's row space", color=colors[1]),
                line_entry("beyond it", color=colors[2])]  # fmt: skip
-    entries += [line_entry("test", linestyle="--")] if "test" in set(found.layers["part"]) else []
+    entries += (
+        [line_entry("test", linestyle="--", marker="o", fillstyle="none")]
+        if "test" in set(found.layers["part"])
+        else []
+    )
     entries += [line_entry("largest that the loss allows", linestyle="", marker="v")] if found.bounds else []
     legend(figure, entries, "")
     return figure

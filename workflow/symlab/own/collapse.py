@@ -26,6 +26,7 @@ from symlab.words import counted
 SAME = 1e-4
 """Relative difference up to which a linear map's outputs are the network's."""
 BOUNDED = {"NC1": "NC1", "NC2": "NC2A", "NC3": "NC3_centred"}
+IN_WORDS = {"NC1": "NC1", "NC2": "NC2 of the readout", "NC3": "NC3 with rows centred"}
 """What a loss bounds, and its column of ``Collapse.parts``."""
 
 
@@ -69,7 +70,10 @@ class Collapse:
             )
         if self.bounds:
             told = self.parts.iloc[0]
-            limits = [f"{name} up to {most:.3g} ({told[BOUNDED[name]]:.3g} here)" for name, most in self.bounds.items()]
+            limits = [
+                f"{IN_WORDS[name]} up to {most:.3g} ({told[BOUNDED[name]]:.3g} here)"
+                for name, most in self.bounds.items()
+            ]
             lines.append(
                 f"A network of this loss and decay, {self.excess:.1%} over the least of free features, can have "
                 f"{', '.join(limits)}, however it is built."

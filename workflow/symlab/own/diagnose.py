@@ -43,7 +43,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         A, B = short_names(self.aligned.models.files)
-        lines = [f"Neurons of {A} whose place in {B} is their own ({self.aligned.models.name}):"]
+        lines = [f"Neurons of {A} ({self.aligned.models.name}), identifiable if their partner in {B} has their number:"]
         for group, rows in self.neurons.groupby("group", sort=False):
             moved = ~rows["itself"]
             line = f"{group}: {int(moved.sum())} of {len(rows)} neurons are not identifiable; correlation with the "

@@ -127,7 +127,10 @@ def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
     if math.isnan(unsure):
         return f"Verdict: none, for one number has no error ({place}): give several samples, and a loss of each."
     if not learned > 2 * unsure:
-        return f"Verdict: none, for these data do not show the networks to be better than a constant ({place})."
+        return (
+            "Verdict: none, for these data do not show the networks to be better than a constant "
+            f"(the average is {place}). Are x prepared as in training?"
+        )
     if kept >= AS_GOOD:
         return f"Verdict: averaging is advisable, {place}{of_learned}."
     if not gap > 2 * error:
