@@ -45,7 +45,8 @@ def assert_as_kept(run, texts, numbers):
     kept = read_table(REFERENCE / run / "claims.csv")
     found = rejudge(kept, tables_of(run))
     told = f"Judge {run} again (symlab.pipeline.rejudge), and say in CHANGELOG.md what has changed and why."
-    pd.testing.assert_frame_equal(found[texts].astype(str), kept[texts].astype(str), obj=told)
+    said, before = (rows[texts].astype(object).fillna("").astype(str) for rows in (found, kept))
+    pd.testing.assert_frame_equal(said, before, obj=told)
     pd.testing.assert_frame_equal(found[numbers], kept[numbers], check_dtype=False, rtol=1e-6, atol=1e-12, obj=told)
 
 
