@@ -55,7 +55,7 @@ def accurate(method, whole, cut, vanished=0.0):
     ]
 
 
-@pytest.mark.parametrize(("proximal", "penalty"), [(93.0, True), (98.0, False)])
+@pytest.mark.parametrize(("proximal", "penalty"), [(93.0, True), (96.5, False), (98.0, False)])
 def test_factors_are_behind_by_the_penalty_or_by_what_has_not_vanished(proximal, penalty):
     rows = [*accurate(FACTORS, 98, 6), *accurate(PROXIMAL, proximal + 0.5, 0.5, 0.25), *accurate(PRUNED, 98.5, 0)]
     tables = {SPARSE: pd.DataFrame(rows)}
@@ -86,7 +86,7 @@ def test_runs_end_apart_by_training_or_by_the_cut():
         }
 
 
-@pytest.mark.parametrize(("alone", "by_decay"), [(0.0, 4.0), (3.0, 1.0)])
+@pytest.mark.parametrize(("alone", "by_decay"), [(0.0, 4.0), (3.0, 1.0), (3.0, 3.2)])
 def test_products_lose_by_their_parametrisation_or_by_decay(alone, by_decay):
     """Vanilla networks lose half a point by decay, rows by a factor one more than these."""
     cut = story_networks.pruned()
@@ -97,7 +97,7 @@ def test_products_lose_by_their_parametrisation_or_by_decay(alone, by_decay):
     sizes = story_networks.magnitudes()
     sizes = pd.concat([sizes, sizes[sizes["variant"] == "standard_0.001"].assign(share=0.4, **own)])
     told = whys("7-accurate", **{CUT: pd.concat([cut, of_rows]), SIZES: sizes})["decay 0.001"]
-    assert ("The same decay" if by_decay > alone else "Less than half of it is decay's") in told
+    assert ("The same decay" if by_decay - 0.5 > alone else "Less than half of it is decay's") in told
     assert f"of products 95 % vanish; without decay they are {alone:.1f} points less accurate already; " in told
     assert f"decay takes {by_decay:.1f} from them and 0.5 from vanilla networks; rows by a factor" in told
     assert "of which 40 % vanish, differ by -1.5 from vanilla networks; where norms' gains" in told
@@ -147,3 +147,17 @@ def test_the_loss_grows_less_where_fewer_are_dead_or_not(fewer, less, known):
     assert (
         told == f"{of} {how} where fewer are dead (rank correlation {1 if less else -1}, 21 networks of all variants)."
     )
+
+
+def test_a_correlation_that_chance_gives_explains_no_loss():
+    """Of 21 networks rho has a deviation of 0.22 by chance: 0.2 says nothing; this shuffle has some such."""
+    rows = story_factors.network_tasks()
+    rows["dead"] = 0.1 + 0.2 * (rows["variant"] == "vanilla") + 0.01 * rows["seed"]
+    last = rows["task"] == rows["task"].max()
+    rows.loc[last, "dead"] += 1e-4 * np.arange(last.sum())
+    order = np.argsort(np.argsort(rows.loc[last, "dead"].to_numpy()))
+    rows["loss"] = 1.0
+    rows.loc[last, "loss"] = 2 + 0.2 * order + np.sqrt(0.96) * np.random.default_rng(3).permutation(order)
+    ((_, told),) = CLAIMS["tasks-loss"].why({NETWORK_TASKS: rows})
+    rho = float(told.split("rank correlation ")[1].split(",")[0])
+    assert 0.05 < rho < 0.35 and told.startswith("Not known, ") and "grows no less" in told

@@ -26,8 +26,8 @@ from symlab.words import counted
 SAME = 1e-4
 """Relative difference up to which a linear map's outputs are the network's."""
 BOUNDED = {"NC1": "NC1", "NC2": "NC2A", "NC3": "NC3_centred"}
-IN_WORDS = {"NC1": "NC1", "NC2": "NC2 of the readout", "NC3": "NC3 with rows centred"}
 """What a loss bounds, and its column of ``Collapse.parts``."""
+IN_WORDS = {"NC1": "NC1", "NC2": "NC2 of the readout", "NC3": "NC3 with rows centred"}
 
 
 @dataclass(frozen=True, repr=False)
